@@ -1,0 +1,129 @@
+"""Where logical lines start: the only thing that must be known of a text before it is parsed.
+
+A logical line is a physical line or several that brackets, backslashes or triple quotes join. Finding their starts
+needs no tree, so it works on text that does not parse, and a wrong guess costs speed, never a wrong finding: the
+parser has the last word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_PLAIN = r"""[^"'#()\[\]{}\\\r\n]*"""
+_STRING = r'"(?!"")[^"\\\r\n]*"|' + r"'(?!'')[^'\\\r\n]*'"
+
+
+def _bracketed(inner: str) -> str:
+    body = rf"{_PLAIN}(?:(?:{inner}){_PLAIN})*"
+    return rf"\({body}\)|\[{body}\]|\{{{body}\}}"
+
+
+_END = r"(?:\r\n|\r|\n|\Z)"
+# The usual logical line, in one match: brackets nested at most twice, closed on the same line, no backslash and no
+# triple quote. Alternatives start with different characters, so that a failing match costs linear time.
+_SIMPLE_LINE = re.compile(
+    rf"{_PLAIN}(?:(?:{_STRING}|{_bracketed(f'{_STRING}|{_bracketed(_STRING)}')}){_PLAIN})*(?:\#[^\r\n]*)?{_END}"
+)
+_BLANK_LINES = re.compile(rf"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*(?:[ \t\f]*(?:\#[^\r\n]*)?\Z)?")
+_INDENT = re.compile(r"[ \t\f]*")
+_TOKEN = re.compile(r"""\"{3}|'{3}|["'#()\[\]{}]|\\(?:\r\n|[\s\S])|\r\n|\r|\n""")
+_REST_OF_STRING = {
+    '"': re.compile(r'(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*'),
+    "'": re.compile(r"(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*"),
+}
+_LINE_END = re.compile(r"\r\n|\r|\n")
+# Words that begin a statement and can never begin a line inside brackets: where one stands, a bracket was left open.
+_STATEMENT_START = re.compile(
+    r"([ \t]*)(?:(?:async[ \t]+)?def[ \t]+\w+[ \t]*[(\[]|class[ \t]+\w+[ \t]*[(:\[]|@\w[\w.]*(?:\(.*\))?[ \t]*[\r\n]"
+    r"|import[ \t]+\w|from[ \t]+[\w.]+[ \t]+import\b|(?:return|raise|del|global|nonlocal|assert)\b"
+    r"|(?:pass|break|continue|try:|finally:|else:)[ \t]*[\r\n]|(?:while|with|elif|except)\b.*:[ \t]*[\r\n])"
+)
+_WORD = re.compile(r"\w+|@")
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalLine:
+    """``start`` and ``end`` are character offsets (end: start of the next physical line), ``row`` counts from 0."""
+
+    start: int
+    end: int
+    row: int
+    indent: int
+    word: str
+
+
+def logical_lines(text: str, start: int = 0, row: int = 0) -> Iterator[LogicalLine]:
+    """The logical lines from ``start`` (the start of physical line ``row``) on, without blank and comment lines."""
+    length = len(text)
+    position = start
+    while position < length:
+        blank = _BLANK_LINES.match(text, position)
+        if blank is not None and blank.end() > position:
+            row += count_rows(text, position, blank.end())
+            position = blank.end()
+            if position >= length:
+                return
+        indent = _INDENT.match(text, position)
+        first = indent.end() if indent is not None else position
+        word = _WORD.match(text, first)
+        simple = _SIMPLE_LINE.match(text, position)
+        end = simple.end() if simple is not None else _end_of_logical_line(text, first, first - position)
+        # A form feed resets Python's indentation count.
+        width = first - max(text.rfind("\f", position, first) + 1, position)
+        yield LogicalLine(position, end, row, width, word.group() if word else "")
+        row += 1 if simple is not None else count_rows(text, position, end)
+        position = end
+
+
+def count_rows(text: str, start: int, end: int) -> int:
+    """How many lines end between two offsets (LF, CRLF and CR)."""
+    rows = text.count("\n", start, end)
+    if text.find("\r", start, end) >= 0:
+        rows += text.count("\r", start, end) - text.count("\r\n", start, end)
+    return rows
+
+
+def _end_of_logical_line(text: str, position: int, indent: int) -> int:
+    """The offset after the line end that closes the logical line whose first character stands at ``position``."""
+    depth = 0
+    while True:
+        token = _TOKEN.search(text, position)
+        if token is None:
+            return len(text)
+        position = token.end()
+        found = token.group()
+        if found in "([{":
+            depth += 1
+        elif found in ")]}":
+            depth = max(0, depth - 1)
+        elif found in ('"""', "'''"):
+            position = _end_of_triple_quoted(text, position, found)
+        elif found in "\"'":
+            rest = _REST_OF_STRING[found].match(text, position)
+            position = rest.end() if rest is not None else position
+            if text.startswith(found, position):
+                position += 1
+        elif found == "#":
+            line_end = _LINE_END.search(text, position)
+            position = line_end.start() if line_end is not None else len(text)
+        elif found in ("\n", "\r", "\r\n"):
+            if depth == 0:
+                return position
+            statement = _STATEMENT_START.match(text, position)
+            if statement is not None and len(statement.group(1)) <= indent:
+                return position
+
+
+def _end_of_triple_quoted(text: str, position: int, quotes: str) -> int:
+    while True:
+        end = text.find(quotes, position)
+        if end < 0:
+            return len(text)
+        backslashes = 0
+        while end - backslashes > position and text[end - backslashes - 1] == "\\":
+            backslashes += 1
+        if backslashes % 2 == 0:
+            return end + 3
+        position = end + 1

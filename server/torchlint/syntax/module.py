@@ -1,0 +1,270 @@
+"""One version of a module: its groups and parts, where each starts, and what of the version before was kept."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from torchlint.syntax.lexing import LogicalLine, count_rows, logical_lines
+from torchlint.syntax.part import Part, parse_class_header, parse_member, parse_statement
+
+#: Words that continue a compound statement at the same indentation.
+_CLAUSES = frozenset({"else", "elif", "except", "finally"})
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A top-level statement: one part, or, for a class, its header and a part for each member.
+
+    ``offsets`` and ``rows`` tell where each part starts, relative to the group (characters, and rows from 0).
+    """
+
+    text: str
+    parts: tuple[Part, ...]
+    rows: tuple[int, ...]
+    body: tuple[ast.stmt, ...]
+    #: Rows of the group, counted by its line ends.
+    row_count: int
+
+
+@dataclass(frozen=True, eq=False)
+class SyntaxModule:
+    """The groups of one text in order; ``starts`` are their character offsets, ``rows`` their first rows from 0."""
+
+    text: str
+    groups: tuple[Group, ...]
+    starts: tuple[int, ...]
+    rows: tuple[int, ...]
+    _row_of_part: dict[Part, int] = field(default_factory=dict)
+
+    @property
+    def body(self) -> Iterator[ast.stmt]:
+        """All top-level statements in order."""
+        for group in self.groups:
+            yield from group.body
+
+    def row_of(self, part: Part) -> int:
+        """The row of this version, from 0, at which a part starts; KeyError for a part of another version."""
+        if not self._row_of_part:
+            for group, first in zip(self.groups, self.rows, strict=True):
+                for member, row in zip(group.parts, group.rows, strict=True):
+                    self._row_of_part[member] = first + row
+        return self._row_of_part[part]
+
+    def problems(self) -> Iterator[tuple[int, str]]:
+        """What does not parse: (row from 0, message)."""
+        for group in self.groups:
+            for part in group.parts:
+                for row, message in part.problems:
+                    yield self.row_of(part) + max(row, 0), message
+
+
+def parse_module(text: str, previous: SyntaxModule | None = None) -> SyntaxModule:
+    """Split and parse ``text``; groups and parts whose text is that of ``previous`` keep their trees.
+
+    Without ``previous`` this is a cold parse. The result is the same in both cases but for the identity of nodes.
+    """
+    if previous is None or not previous.groups:
+        return _module(text, [], [], [], None, 0)
+    kept = _common_prefix(previous.text, text)
+    # The group in which the texts part may have grown out of the one before it (an `else:` typed below an `if`).
+    first = max(bisect_right(previous.starts, kept) - 2, 0)
+    groups = list(previous.groups[:first])
+    starts = list(previous.starts[:first])
+    rows = list(previous.rows[:first])
+    tail = _common_suffix(previous.text, text, kept)
+    return _module(text, groups, starts, rows, previous, tail)
+
+
+def _module(
+    text: str,
+    groups: list[Group],
+    starts: list[int],
+    rows: list[int],
+    previous: SyntaxModule | None,
+    tail: int,
+) -> SyntaxModule:
+    if previous is None:
+        position, row = (1, 0) if text.startswith("\ufeff") else (0, 0)
+        reusable = _Reusable(())
+        old_index: dict[int, int] = {}
+    else:
+        first = len(groups)
+        position, row = previous.starts[first], previous.rows[first]
+        reusable = _Reusable(previous.groups[first:])
+        shift = len(text) - len(previous.text)
+        unchanged_from = len(previous.text) - tail
+        old_index = {
+            start + shift: index
+            for index, start in enumerate(previous.starts)
+            if index > first and start >= unchanged_from
+        }
+        if first == 0:  # text may have been put before the first statement
+            position, row = 0, 0
+    pending: list[LogicalLine] = []
+    for line in _top_level_first(text, position, row):
+        starts_statement = _starts_statement(line, pending)
+        if starts_statement and pending:
+            _append(text, groups, starts, rows, pending, line.start, reusable)
+            pending = []
+        if starts_statement and line.start in old_index and previous is not None:
+            index = old_index[line.start]
+            row_shift = line.row - previous.rows[index]
+            shift = len(text) - len(previous.text)
+            groups.extend(previous.groups[index:])
+            starts.extend(start + shift for start in previous.starts[index:])
+            rows.extend(old_row + row_shift for old_row in previous.rows[index:])
+            return SyntaxModule(text, tuple(groups), tuple(starts), tuple(rows))
+        pending.append(line)
+    if pending:
+        _append(text, groups, starts, rows, pending, len(text), reusable)
+    return SyntaxModule(text, tuple(groups), tuple(starts), tuple(rows))
+
+
+def _top_level_first(text: str, position: int, row: int) -> Iterator[LogicalLine]:
+    return logical_lines(text, position, row)
+
+
+def _starts_statement(line: LogicalLine, pending: list[LogicalLine]) -> bool:
+    """A line at the left margin starts a statement, unless it is a further clause or what a decorator decorates."""
+    if line.indent:
+        return not pending
+    if not pending:
+        return True
+    return line.word not in _CLAUSES and pending[-1].word != "@"
+
+
+def _append(
+    text: str,
+    groups: list[Group],
+    starts: list[int],
+    rows: list[int],
+    lines: list[LogicalLine],
+    end: int,
+    reusable: _Reusable,
+) -> None:
+    start, row = lines[0].start, lines[0].row
+    group_text = text[start:end]
+    group = reusable.group(group_text)
+    if group is None:
+        group = _class_group(group_text, lines, reusable) or _statement_group(group_text, reusable)
+    groups.append(group)
+    starts.append(start)
+    rows.append(row)
+
+
+def _statement_group(text: str, reusable: _Reusable) -> Group:
+    part = reusable.part(text, parse_statement)
+    return Group(text, (part,), (0,), part.body, count_rows(text, 0, len(text)))
+
+
+def _class_group(text: str, lines: list[LogicalLine], reusable: _Reusable) -> Group | None:
+    """A class cut into header and members; None where the statement is no class or is not laid out as usual."""
+    header = next((index for index, line in enumerate(lines) if line.word != "@"), None)
+    if header is None or lines[header].word != "class" or header + 1 >= len(lines):
+        return None
+    indent = lines[header + 1].indent
+    members = lines[header + 1 :]
+    if indent == 0 or any(line.indent < indent for line in members):
+        return None
+    cuts: list[LogicalLine] = []
+    previous: LogicalLine | None = None
+    for line in members:
+        starts = line.indent == indent and line.word not in _CLAUSES
+        if starts and (previous is None or previous.word != "@" or previous.indent != indent):
+            cuts.append(line)
+        previous = line
+    origin, first_row = lines[0].start, lines[0].row
+    margin = text[members[0].start - origin :][: _width(text, members[0].start - origin)]
+    head = reusable.part(text[: cuts[0].start - origin], lambda piece: parse_class_header(piece, margin))
+    if len(head.body) != 1 or not isinstance(head.body[0], ast.ClassDef):
+        return None
+    parts, rows = [head], [0]
+    body: list[ast.stmt] = []
+    ends = [*(cut.start - origin for cut in cuts[1:]), len(text)]
+    for cut, end in zip(cuts, ends, strict=True):
+        part = reusable.part(text[cut.start - origin : end], parse_member)
+        parts.append(part)
+        rows.append(cut.row - first_row)
+        body.extend(part.body)
+    return Group(text, tuple(parts), tuple(rows), (_assemble(head.body[0], body),), count_rows(text, 0, len(text)))
+
+
+def _assemble(header: ast.ClassDef, body: list[ast.stmt]) -> ast.ClassDef:
+    """A new class node (so that its identity tells that a member changed) with the header's own expressions."""
+    fields = {name: getattr(header, name) for name in header._fields if hasattr(header, name)}
+    fields["body"] = body or header.body
+    node = ast.ClassDef(**fields)
+    ast.copy_location(node, header)
+    node._part = header._part  # type: ignore[attr-defined]
+    return node
+
+
+def _width(text: str, start: int) -> int:
+    match = re.compile(r"[ \t]*").match(text, start)
+    return match.end() - start if match is not None else 0
+
+
+class _Reusable:
+    """Groups and parts of the version before, by their text; each is given out once, so that nodes stay unique."""
+
+    def __init__(self, groups: tuple[Group, ...]) -> None:
+        self._groups: dict[str, list[Group]] = {}
+        self._parts: dict[str, list[Part]] = {}
+        self._parts_of: dict[int, Group] = {}
+        for group in reversed(groups):
+            self._groups.setdefault(group.text, []).append(group)
+            for part in reversed(group.parts):
+                self._parts.setdefault(part.text, []).append(part)
+        self._used: set[Part] = set()
+
+    def group(self, text: str) -> Group | None:
+        candidates = self._groups.get(text)
+        while candidates:
+            group = candidates.pop()
+            if not self._used.intersection(group.parts):
+                self._used.update(group.parts)
+                return group
+        return None
+
+    def part(self, text: str, parse: Callable[[str], Part]) -> Part:
+        candidates = self._parts.get(text)
+        while candidates:
+            part = candidates.pop()
+            if part not in self._used and _parsed_alike(part, parse):
+                self._used.add(part)
+                return part
+        return parse(text)
+
+
+def _parsed_alike(part: Part, parse: Callable[[str], Part]) -> bool:
+    return part.lead == (1 if parse is parse_member else 0)
+
+
+def _common_prefix(old: str, new: str) -> int:
+    """Length of what two texts share at the start, by halving (slices compare at memory speed)."""
+    low, high = 0, min(len(old), len(new))
+    if old[:high] == new[:high]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _common_suffix(old: str, new: str, prefix: int) -> int:
+    """Length of what two texts share at the end, not counting the shared start."""
+    low, high = 0, min(len(old), len(new)) - prefix
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[len(old) - middle :] == new[len(new) - middle :]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,78 @@
+"""A part: the smallest piece of text that is parsed by itself, a top-level statement or a member of a class.
+
+A part is kept as long as its text is the same, wherever it moves. So no node knows where in the file it stands: rows
+of nodes are relative to their part, and the version of the module that is looked at (``SyntaxModule``) knows where
+each of its parts starts.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import cast
+
+from torchlint.syntax.recovery import Recovered, parse_with_recovery
+
+#: What a member of a class is parsed behind, so that its indentation is right.
+_MEMBER_PREFIX = "class _:\n"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The statements of one piece of text.
+
+    ``lead`` is the number of rows before the part's first row in what was parsed, so that ``node.lineno - 1 - lead``
+    is the row of a node in the part, from 0. ``problems`` are (row in the part from 0, message).
+    """
+
+    text: str
+    lead: int
+    body: tuple[ast.stmt, ...]
+    problems: tuple[tuple[int, str], ...]
+    #: Rows of the part (from 0) whose text was blanked because it does not parse: no fix touches them.
+    broken_rows: frozenset[int]
+
+
+def parse_statement(text: str) -> Part:
+    """Parse a top-level statement."""
+    return _part(text, 0, parse_with_recovery(text))
+
+
+def parse_member(text: str) -> Part:
+    """Parse a member of a class, given with its indentation."""
+    recovered = parse_with_recovery(_MEMBER_PREFIX + text)
+    body = recovered.body
+    if len(body) == 1 and isinstance(body[0], ast.ClassDef) and body[0].name == "_":
+        return _part(text, 1, Recovered(tuple(body[0].body), recovered.problems, recovered.broken_rows))
+    return _part(text, 1, Recovered((), recovered.problems, recovered.broken_rows))
+
+
+def parse_class_header(text: str, indent: str) -> Part:
+    """Parse decorators and ``class X(...):`` without the members; the class gets its members afterwards."""
+    recovered = parse_with_recovery(text + f"{indent}pass\n")
+    return _part(text, 0, recovered)
+
+
+def _part(text: str, lead: int, recovered: Recovered) -> Part:
+    problems = tuple((row - lead, message) for row, message in recovered.problems)
+    broken = frozenset(row - lead for row in recovered.broken_rows)
+    part = Part(text, lead, recovered.body, problems, broken)
+    for statement in recovered.body:
+        statement._part = part  # type: ignore[attr-defined]
+    return part
+
+
+def parent_of(node: ast.AST) -> ast.AST | None:
+    """The node that holds ``node``; None at the top of a module (set when a part is indexed)."""
+    return cast("ast.AST | None", getattr(node, "_parent", None))
+
+
+def part_of(node: ast.AST) -> Part:
+    """The part in which a node stands."""
+    current: ast.AST | None = node
+    while current is not None:
+        part = current.__dict__.get("_part")
+        if part is not None:
+            return cast("Part", part)
+        current = current.__dict__.get("_parent")
+    raise LookupError(f"{node!r} belongs to no part")

@@ -1,0 +1,214 @@
+"""Parsing that never fails: the smallest statement that does not parse is blanked, the rest keeps its tree.
+
+CPython's parser stops at the first error. The error names a place that is often one line late, or the bracket or
+string that was left open. So a few statements around that place are tried, smallest first, and the first whose
+absence moves the error on is given up.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: A part with more broken statements than this is given up as a whole.
+_MOST_ATTEMPTS = 12
+_INDENT = re.compile(r"[ \t\f]*")
+_AFTER_STATEMENT = re.compile(r"on line (\d+)")
+_OPENS_SUITE = re.compile(r"[ \t]*(?:async[ \t]+)?(?:if|for|while|with|try|else|elif|except|finally|match|case)\b")
+_OPENS_SCOPE = re.compile(r"[ \t]*(?:(?:async[ \t]+)?def|class|@)\b|[ \t]*@")
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What could be parsed. Rows count from 0 in the text that was given."""
+
+    body: tuple[ast.stmt, ...]
+    problems: tuple[tuple[int, str], ...] = ()
+    broken_rows: frozenset[int] = frozenset()
+
+
+def parse_with_recovery(text: str) -> Recovered:
+    """Parse ``text``; statements that do not parse are left out and told. Never raises."""
+    tree, error = _parse(text)
+    if tree is not None:
+        return Recovered(tuple(tree.body))
+    lines = [line for line in _LINES.findall(text) if line]
+    problems: list[tuple[int, str]] = []
+    broken: set[int] = set()
+    for _ in range(_MOST_ATTEMPTS):
+        row = _row_of(error, len(lines))
+        attempt = _without_smallest(lines, row, error, broken)
+        if attempt is None:
+            break
+        lines, blanked, tree, next_error = attempt
+        problems.append((min(blanked), error.msg if isinstance(error, SyntaxError) else str(error)))
+        broken |= blanked
+        if tree is not None:
+            return Recovered(tuple(tree.body), tuple(problems), frozenset(broken))
+        error = next_error
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    problems.append((_row_of(error, len(lines)), message))
+    return Recovered((), tuple(problems), frozenset(range(len(lines))))
+
+
+def _parse(text: str) -> tuple[ast.Module | None, Exception]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text), SyntaxError("")
+    # MemoryError and RecursionError: nesting beyond what the parser's stack takes. ValueError: a null byte.
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        return None, error
+
+
+def _row_of(error: Exception, row_count: int) -> int:
+    line = error.lineno if isinstance(error, SyntaxError) else None
+    return min(max((line or 1) - 1, 0), max(row_count - 1, 0))
+
+
+_Attempt = tuple[list[str], set[int], "ast.Module | None", Exception]
+
+
+def _without_smallest(lines: list[str], row: int, error: Exception, broken: set[int]) -> _Attempt | None:
+    """The text without the smallest statement whose absence lets it parse, or at least moves the error on."""
+    best: _Attempt | None = None
+    best_row = row
+    for first, last in _candidates(lines, row, error, broken):
+        blanked = _blank(lines, first, last)
+        rows = set(range(first, last + 1))
+        tree, next_error = _parse("".join(blanked))
+        if tree is not None:
+            return blanked, rows, tree, next_error
+        next_row = _row_of(next_error, len(lines))
+        if next_row > best_row + (best is None and next_row <= last):
+            best, best_row = (blanked, rows, None, next_error), next_row
+    return best
+
+
+def _candidates(lines: list[str], row: int, error: Exception, broken: set[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of rows (from 0, both ends included) that may hold the broken statement, smallest and likeliest first."""
+    tried: set[tuple[int, int]] = set()
+
+    def fresh(first: int, last: int) -> Iterator[tuple[int, int]]:
+        span = (max(first, 0), min(last, len(lines) - 1))
+        if span not in tried and not set(range(span[0], span[1] + 1)) <= broken:
+            tried.add(span)
+            yield span
+
+    rows = [row]
+    message = str(error)
+    named = _AFTER_STATEMENT.search(message)
+    if named is not None:
+        rows.insert(0, int(named.group(1)) - 1)
+    before = row - 1
+    while before >= 0 and not lines[before].strip():
+        before -= 1
+    if before >= 0:
+        rows.append(before)
+    opened = _open_bracket_row(lines, row)
+    if opened is not None and opened not in rows:
+        rows.insert(0, opened) if "never closed" in message else rows.append(opened)
+    for candidate in rows:
+        if 0 <= candidate < len(lines) and lines[candidate].strip():
+            if _OPENS_SCOPE.match(lines[candidate]):
+                yield from fresh(candidate, _end_of_suite(lines, candidate))
+            yield from fresh(candidate, candidate)
+    for candidate in rows:
+        yield from fresh(_start_of_continued(lines, candidate), candidate)
+    if opened is not None:
+        yield from fresh(opened, row)
+    for candidate in (*rows, *((opened,) if opened is not None else ())):
+        yield from fresh(candidate, _end_of_suite(lines, candidate))
+    # Outwards: the statements that hold the place, without the last (that would be the whole text).
+    holder = _holder(lines, row)
+    while holder is not None:
+        yield from fresh(holder, _end_of_suite(lines, holder))
+        holder = _holder(lines, holder)
+
+
+def _blank(lines: list[str], first: int, last: int) -> list[str]:
+    """Replace rows by a statement that holds their place: ``if 1:`` when the next line is deeper, else ``pass``."""
+    start = first
+    while start < last and not lines[start].strip():
+        start += 1
+    indent = _indent(lines[start])
+    following = last + 1
+    while following < len(lines) and _is_blank(lines[following]):
+        following += 1
+    opens = following < len(lines) and len(_indent(lines[following])) > len(indent)
+    result = list(lines)
+    for row in range(first, last + 1):
+        result[row] = _line_end(lines[row])
+    result[start] = indent + ("if 1:" if opens else "pass") + (_line_end(lines[start]) or "\n")
+    return result
+
+
+def _open_bracket_row(lines: list[str], row: int) -> int | None:
+    """The row of the innermost bracket that is open at the start of ``row`` (strings of one line are skipped)."""
+    stack: list[int] = []
+    for current in range(row + 1):
+        code = re.sub(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|#.*", "", lines[current])
+        for character in code:
+            if character in "([{":
+                stack.append(current)
+            elif character in ")]}" and stack:
+                stack.pop()
+    return stack[-1] if stack else None
+
+
+def _start_of_continued(lines: list[str], row: int) -> int:
+    """The first row of the lines above ``row`` that end in a backslash, an operator or an opening bracket."""
+    while row > 0 and lines[row - 1].rstrip().endswith(
+        ("\\", ",", "(", "[", "{", "+", "-", "*", "/", "=", "and", "or")
+    ):
+        row -= 1
+    return row
+
+
+def _end_of_suite(lines: list[str], row: int) -> int:
+    """The last row of the statement that starts at ``row``: all deeper lines below it, and its further clauses."""
+    depth = len(_indent(lines[row]))
+    last = row
+    decorated = lines[row].lstrip().startswith("@")
+    for current in range(row + 1, len(lines)):
+        line = lines[current]
+        if _is_blank(line):
+            continue
+        same = len(_indent(line)) == depth
+        if len(_indent(line)) < depth or (same and not decorated and not re.match(r"\s*[)\]}]", line)):
+            break
+        if same and not line.lstrip().startswith("@"):
+            decorated = False
+        last = current
+    return last
+
+
+def _holder(lines: list[str], row: int) -> int | None:
+    """The row of the compound statement that holds ``row``; None for a statement at the left margin."""
+    depth = len(_indent(lines[row]))
+    for current in range(row - 1, -1, -1):
+        line = lines[current]
+        if _is_blank(line) or len(_indent(line)) >= depth:
+            continue
+        if _OPENS_SUITE.match(line) or _OPENS_SCOPE.match(line):
+            return current if len(_indent(line)) > 0 or current > 0 else None
+        depth = len(_indent(line))
+    return None
+
+
+def _indent(line: str) -> str:
+    match = _INDENT.match(line)
+    return match.group() if match is not None else ""
+
+
+def _is_blank(line: str) -> bool:
+    stripped = line.strip()
+    return not stripped or stripped.startswith("#")
+
+
+def _line_end(line: str) -> str:
+    return line[len(line.rstrip("\r\n")) :]
