@@ -6,9 +6,11 @@ import codecs
 import io
 import re
 import tokenize
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchlint.text.document import Document, DocumentError
+from torchlint.text.notebooks import decode_notebook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,9 +54,7 @@ def decode_document(data: bytes, filename: str) -> Document:
     if bom:
         data = data[len(codecs.BOM_UTF8) :]
     if filename.endswith(".ipynb"):
-        from torchlint.text.notebook_file import decode_notebook
-
-        return decode_notebook(_decode(data, "utf-8", filename), filename, bom=bom)
+        return replace(decode_notebook(_decode(data, "utf-8", filename), filename), bom=bom)
     encoding = _declared_encoding(data, filename, bom=bom)
     text = _decode(data, encoding, filename)
     # Some encodings write one text in several ways (ISO-2022, UTF-7): such a file must not be rewritten by a fix.
@@ -71,7 +71,7 @@ def encode_document(document: Document) -> bytes:
         raise DocumentError(document.filename, f"cannot be written back exactly in encoding {document.encoding}")
     text = document.text
     if document.notebook is not None:
-        text = document.notebook.encode(document)
+        text = document.notebook.with_cells(document)
     try:
         data = text.encode(document.encoding)
     except UnicodeEncodeError as error:

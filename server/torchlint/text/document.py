@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchlint.text.lines import LineIndex
+from torchlint.text.logical import LogicalLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from torchlint.finding import TextEdit
-    from torchlint.text.notebook_file import NotebookFile
+    from torchlint.text.notebooks import NotebookFile
 
 
 class DocumentError(Exception):
@@ -74,6 +75,11 @@ class Document:
     def lines(self) -> LineIndex:
         """Rows, columns and offsets of the text."""
         return LineIndex(self.text)
+
+    @cached_property
+    def logical_lines(self) -> LogicalLines:
+        """The logical lines of the text; in a notebook they end with their cell."""
+        return LogicalLines(self.text, tuple(self.lines.line_start(cell.first_row) for cell in self.cells))
 
     @cached_property
     def _first_rows(self) -> list[int]:
