@@ -1,214 +1,170 @@
-"""calls.json: parameters and kind of result of each public function and class, and of each method of torch.Tensor.
-
-Parameters come from `inspect.signature`, or, for what is written in C++, from the first line of the docstring, which is
-where torch documents them. The kind of result is found by calling with typical arguments, or else from the docstring.
-"""
+"""calls.json: parameters and results of public functions and classes; methods.json: of torch.Tensor's methods."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import inspect
-import io
-import re
-import signal
-import types
-import warnings
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from . import names
-from .modules import constructor_parameters, parameter_list
+from . import trials
+from .signatures import Parameter, documented, listed, parameters_of, schemas, tensor_methods
 
-# Modules whose public functions and classes are listed with their parameters.
-LISTED = """
-torch torch.amp torch.autograd torch.autograd.functional torch.backends.cudnn torch.compiler torch.cpu torch.cpu.amp
-torch.cuda torch.cuda.amp torch.distributed torch.distributed.fsdp torch.distributions torch.export torch.fft torch.func
-torch.jit torch.linalg torch.nested torch.nn torch.nn.attention torch.nn.functional torch.nn.init torch.nn.parallel
-torch.nn.utils torch.nn.utils.parametrizations torch.nn.utils.parametrize torch.nn.utils.prune torch.nn.utils.rnn
-torch.nn.utils.stateless torch.optim torch.optim.lr_scheduler torch.optim.swa_utils torch.profiler
-torch.signal.windows torch.sparse torch.special torch.utils.checkpoint torch.utils.data torch.utils.dlpack
-""".split()
-
-# Not called to see what they return: they change the state of this process, read files, wait, or end it.
-NOT_CALLED = re.compile(
-    r"^(set_|save$|load$|_|init_|destroy|fork|spawn|seed$|manual_seed|use_det|compile$|hub|from_file|get_file_path"
-    r"|prepare_mult|wait|import_|typename$|profiler_|unify_|parse_|merge_|vmap$|cond$|while_loop|autocast_|clear_|thread_safe)"
-)
+# Prefixes of functions worth calling: those of other modules act on the process, on devices, or on modules.
+COMPUTING = ("torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.signal.windows.")
 
 
-def listed() -> Iterator[tuple[str, Any]]:
-    for module_name in LISTED:
-        module = importlib.import_module(module_name)
-        for name, value in sorted(vars(module).items()):
-            if name.startswith("_") or not callable(value) or isinstance(value, types.ModuleType):
-                continue
-            dotted = f"{module_name}.{name}"
-            if isinstance(value, names.Indexed) and names.belongs_to_torch(value) and names.is_exported(dotted, value):
-                yield dotted, value
+# One tensor for one argument, a tuple for several.
+UNKNOWN = {"torch.atleast_1d", "torch.atleast_2d", "torch.atleast_3d"}
 
 
-def tensor_methods() -> Iterator[tuple[str, Any]]:
-    for name in dir(torch.Tensor):
-        value = getattr(torch.Tensor, name, None)
-        if not name.startswith("_") and callable(value):
-            yield name, value
+def returns(dotted: str, value: Any, parameters: list[Parameter] | None) -> str | None:
+    """ "tensor", "tensors", "number", "other", or None where neither a call nor the documentation tells."""
+    if dotted in UNKNOWN:
+        return None
+    name = dotted.rpartition(".")[2]
+    if isinstance(value, type):
+        return "other"
+    said = [trials.documented_kind(each.result) for each in documented(name, value.__doc__)]
+    with contextlib.suppress(ValueError, TypeError):
+        annotation = inspect.signature(value).return_annotation
+        if annotation is not inspect.Signature.empty:
+            said.append(trials.documented_kind(inspect.formatannotation(annotation)))
+    computing = dotted.startswith(COMPUTING) or dotted.count(".") == 1
+    if computing and parameters is not None and not trials.NOT_CALLED.match(name):
+        kinds = {trials.kind_of(result) for _, result in trials.results(value, parameters)}
+        if len(kinds) == 1:
+            return kinds.pop()
+        if kinds:
+            print(f"{dotted} returns {sorted(kinds)}; documented {said}")
+    return next((kind for kind in [*said, *schema_kinds(dotted)] if kind), None)
 
 
-SIGNATURE_LINE = r"^(?:\.\. (?:function|method):: |)(?:torch\.)?(?:[\w.]+\.)?{name}\((?P<parameters>.*?)\)(?: ?-> ?(?P<result>.+))?$"
-
-
-def documented_signatures(name: str, doc: str | None) -> list[tuple[list[str], str | None]]:
-    """(parameters, result) for each `name(a, b, *, c=None) -> Tensor` that stands on a line of the docstring."""
+def schema_kinds(dotted: str) -> list[str]:
+    """Each kind of result that the operator's overloads have, the plainest first; none for what is no operator."""
     found = []
-    joined = re.sub(r",\s*\n\s+", ", ", doc or "")
-    for match in re.finditer(SIGNATURE_LINE.format(name=re.escape(name)), joined, re.MULTILINE):
-        found.append((split_parameters(match["parameters"]), match["result"]))
-    return found
-
-
-def split_parameters(text: str) -> list[str]:
-    parts: list[str] = []
-    depth = 0
-    current = ""
-    for character in text:
-        if character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        if character == "," and depth == 0:
-            parts.append(current)
-            current = ""
+    for schema in schemas(dotted):
+        types = [str(result.type) for result in schema.returns]
+        if len(types) > 1 or types == ["List[Tensor]"]:
+            found.append("tensors")
+        elif types == ["Tensor"]:
+            found.append("tensor")
         else:
-            current += character
-    parts.append(current)
-    cleaned = []
-    for part in parts:
-        # "int dim" and "dim: int = 0" and "dim=0" are all written in docstrings; "/" says positional only
-        name = re.split(r"[=:]", part, maxsplit=1)[0].strip().strip("[]").split(" ")[-1].replace("\\", "")
-        if re.fullmatch(r"\*{0,2}\w+|\*", name):
-            cleaned.append(name)
-    return cleaned
+            found.append("number" if types and types[0] in ("bool", "int", "float", "number") else "other")
+    return list(dict.fromkeys(sorted(found, key=["tensor", "tensors", "number", "other"].index)))
 
 
-def parameters_of(name: str, value: Any) -> list[str] | None:
-    if isinstance(value, type) and value.__module__.startswith("torch.nn.modules"):
-        return constructor_parameters(name, value)
-    from_code: list[str] | None = None
-    with contextlib.suppress(ValueError, TypeError):
-        from_code = parameter_list(inspect.signature(value))
-        if from_code and from_code[0] == "self" and not isinstance(value, type):
-            from_code = from_code[1:]
-    if from_code and from_code != ["*args", "**kwargs"]:
-        return from_code
-    dispatched = torch._jit_internal.boolean_dispatched.get(value) if isinstance(value, types.FunctionType) else None
-    if dispatched:
-        return parameter_list(inspect.signature(dispatched["if_false"]))
-    documented = [parameters for parameters, _ in documented_signatures(name, value.__doc__)]
-    if not documented:
-        return from_code
-    best = documented[0]
-    for other in documented[1:]:
-        if other[: len(best)] == best:
-            best = other
-    return best
+# Parameters that change the kind of the result when they are given: `torch.max(x)` is a tensor, `torch.max(x, dim=1)`
+# a named tuple. Those of C++ are found from the schemas too, and the indexer says where this table does not have them.
+VARYING = {
+    "max": "dim",
+    "min": "dim",
+    "median": "dim",
+    "nanmedian": "dim",
+    "type": "dtype",
+    "unique": "return_inverse return_counts",
+    "unique_consecutive": "return_inverse return_counts",
+    "where": "",
+}
 
 
-# Typical arguments by parameter name, tried in this order of settings; a missing name takes the next setting.
-def settings() -> Iterator[dict[str, Any]]:
-    generator = torch.Generator().manual_seed(0)
-    square = torch.rand(4, 4, generator=generator) + 0.1
-    index = torch.tensor([[0, 1, 2, 3]] * 4)
-    common: dict[str, Any] = {
-        "A": square, "B": square, "LD": square, "pivots": torch.tensor([1, 2, 3, 4], dtype=torch.int32), "LU_data": square,
-        "LU_pivots": torch.tensor([1, 2, 3, 4], dtype=torch.int32), "alpha": 1, "axis": 0, "batch1": torch.rand(2, 4, 4),
-        "batch2": torch.rand(2, 4, 4), "beta": 1, "boundaries": torch.tensor([0.0, 1.0]), "chunks": 2, "condition": square > 0.5,
-        "dim": 0, "dim0": 0, "dim1": 1, "dims": (0,), "dtype": torch.float32, "end": 4, "equation": "ij->ji", "exponent": 2,
-        "fill_value": 1.0, "high": 3, "index": index, "indices": torch.tensor([0, 1]), "indices_or_sections": 2, "input": square,
-        "input1": square, "input2": square, "k": 2, "length": 2, "low": 0, "lr": 0.1, "mask": square > 0.5, "mat": square,
-        "mat1": square, "mat2": square, "max": 1.0, "mean": square, "min": 0.0, "n": 2, "num_samples": 2, "obj": square, "operands": square,
-        "order": 1, "other": square, "p": 2, "q": 0.5, "repeats": 2, "sections": 2, "self": square, "shape": (2, 8), "size": (4, 4), "sizes": (2, 2),
-        "shifts": 1, "source": square, "split_size": 2, "split_size_or_sections": 2, "src": square, "start": 0, "std": square,
-        "steps": 3, "step": 1, "tensor": square, "tensor1": square, "tensor2": square, "tensors": (square, square), "value": square,
-        "values": torch.tensor([0.5, 0.6]), "vec": torch.rand(4), "vec1": torch.rand(4), "vec2": torch.rand(4), "vec2_": torch.rand(4), "weight": 0.5,
-        "x": square, "y": square, "x1": square, "x2": square, "window_length": 4, "row": 3, "col": 3, "diagonal": 0, "dims0": (0,), "data": square,
-        "target": square, "n_fft": 4, "prob": 0.5, "training": True, "from": 0, "to": 3, "sorted_sequence": torch.tensor([0.0, 0.5, 1.0]),
-        "offset": 0, "count": 4, "lambd": 1.0, "median": 0.0, "sigma": 1.0, "signature": None, "func": None, "ndim": 2, "kernel_size": 2,
-        "downscale_factor": 2, "upscale_factor": 2, "groups": 2, "num_classes": 5, "normalized_shape": (4,), "num_groups": 2, "variance": square,
-        "var": square, "running_mean": torch.zeros(4), "running_var": torch.ones(4), "output_size": 2, "pad": (1, 1), "tau": square, "M": 4, "N": 4,
-        "scale": 1.0, "zero_point": 0, "quant_min": 0, "quant_max": 255, "accumulate": False, "maxnorm": 1.0, "anchor": square, "positive": square, "negative": square,
-        "theta": torch.rand(1, 2, 3), "grid": torch.rand(1, 4, 4, 2) , "driver": None, "inputs": square, "matrix": square, "L": square, "tol": 1e-6, "hermitian": False,
-        "dimension": 0, "size0": 2, "sparse_dim": 1, "threshold": 0.5, "query": torch.rand(1, 4, 4), "key": torch.rand(1, 4, 4), "i": 0, "names": None, "dim_index": 0,
+def varying(dotted: str, kind: str | None) -> list[str]:
+    name = dotted.rpartition(".")[2]
+    if dotted.startswith("torch.nn.functional.") and "_pool" in name:
+        return ["return_indices"] if "max_pool" in name and not name.endswith("_with_indices") else []
+    if dotted in (f"torch.{name}", f"torch.Tensor.{name}") and name in VARYING:
+        return VARYING[name].split()
+    if kind in ("tensor", "tensors") and len(kinds := schema_kinds(dotted)) > 1:
+        print(f"{dotted} is said to return {kind}, its schemas say {kinds}")
+    return []
+
+
+def written(parameters: list[Parameter] | None) -> str | None:
+    return None if parameters is None else " ".join(p.name for p in parameters)
+
+
+def build() -> dict[str, list[Any]]:
+    """Dotted name -> [kind of result or null, parameters or null, parameters that change the kind of result]."""
+    table: dict[str, list[Any]] = {}
+    for dotted, value in listed():
+        parameters = parameters_of(dotted, value)
+        kind = returns(dotted, value, parameters)
+        if parameters is None and kind in (None, "other"):
+            continue  # nothing is known of it, e.g. enumerations of the compiler
+        table[dotted] = [kind, written(parameters), " ".join(varying(dotted, kind))]
+    return table
+
+
+def has_changed(before: torch.Tensor, after: torch.Tensor) -> bool:
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return True
+    if before.is_sparse:
+        before, after = before.to_dense(), after.to_dense()
+    return not torch.equal(before, after)
+
+
+def method_outcomes(name: str, parameters: list[Parameter]) -> set[str]:
+    """What calls of the method returned; "self" when it changed the tensor that it was called on and returned it."""
+    outcomes: set[str] = set()
+    for values in trials.settings():
+        tensor = values["self"].clone()
+        before = tensor.clone()
+        with contextlib.suppress(Exception):
+            result = trials.attempt(getattr(tensor, name), parameters, values)
+            if has_changed(before, tensor):
+                outcomes.add("self" if result is tensor else "changed")
+            else:
+                outcomes.add("self" if name.endswith("_") and result is tensor else trials.kind_of(result))
+    return outcomes
+
+
+def build_methods() -> dict[str, list[Any]]:
+    """Method -> [kind of result, whether discarding it is a mistake, parameters, varying parameters, other types]."""
+    table: dict[str, list[Any]] = {}
+    for name, value in tensor_methods():
+        parameters = parameters_of(f"torch.Tensor.{name}", value)
+        outcomes = (
+            method_outcomes(name, parameters) if parameters is not None and not trials.NOT_CALLED.match(name) else set()
+        )
+        said = [trials.documented_kind(each.result) for each in documented(name, value.__doc__)]
+        if name.endswith("_"):
+            kind = "self"
+        elif outcomes - {"self", "changed"}:
+            ordered = [k for k in ("tensor", "tensors", "number", "other") if k in outcomes]
+            kind = ordered[0]
+        else:
+            kind = next((each for each in [*said, *schema_kinds(f"torch.Tensor.{name}")] if each), "other")
+        if len(outcomes) > 1 or "changed" in outcomes:
+            print(f"Tensor.{name}: {sorted(outcomes)}, documented {said}")
+        pure = kind in ("tensor", "tensors") and not outcomes & {"self", "changed"}
+        varies = " ".join(varying(f"torch.Tensor.{name}", kind))
+        table[name] = [kind, pure, written(parameters), varies, " ".join(other_types(name))]
+    return table
+
+
+def other_types(name: str) -> list[str]:
+    """Which other types that code near PyTorch handles have an attribute of this name."""
+    from torch.nn.utils.rnn import PackedSequence
+
+    types: dict[str, type] = {
+        "module": torch.nn.Module,
+        "storage": torch.UntypedStorage,
+        "packed-sequence": PackedSequence,
+        "optimizer": torch.optim.Optimizer,
+        "distribution": torch.distributions.Distribution,
+        "generator": torch.Generator,
+        "size": torch.Size,
+        "dict": dict,
+        "list": list,
+        "set": set,
+        "str": str,
+        "bytes": bytes,
+        "int": int,
+        "float": float,
     }
-    yield common
-    cube = torch.rand(1, 4, 4, generator=generator)
-    yield {**common, "input": cube, "self": cube, "weight": torch.rand(4, 4, 2), "other": cube, "target": cube}
-    image = torch.rand(1, 4, 4, 4, generator=generator)
-    yield {**common, "input": image, "self": image, "weight": torch.rand(4, 4, 2, 2), "size": (1, 4, 4, 4)}
-    volume = torch.rand(1, 4, 4, 4, 4, generator=generator)
-    yield {**common, "input": volume, "self": volume, "weight": torch.rand(4, 4, 2, 2, 2), "size": (1, 4, 4, 4, 4), "grid": torch.rand(1, 4, 4, 4, 3)}
-    numbers = torch.tensor([1, 2, 3, 4])
-    yield {**common, "input": numbers, "self": numbers, "other": numbers, "index": torch.tensor([0, 1]), "tensor": numbers, "x": numbers, "data": numbers}
-    vector = torch.rand(4, generator=generator)
-    flat = dict.fromkeys(("input", "self", "other", "tensor", "source", "src", "x", "vec"), vector)
-    yield {**common, **flat, "mask": vector > 0.5, "index": torch.tensor([0, 1, 2, 3]), "size": 4, "value": 0.5, "mean": 0.0, "std": 1.0, "tensors": (vector, vector)}
-    scalar = torch.tensor(0.5)
-    yield {**common, "input": scalar, "self": scalar, "value": 1, "tensor": scalar}
-    complexes = torch.rand(4, 4, dtype=torch.complex64, generator=generator)
-    yield {**common, "input": complexes, "self": complexes}
-    pairs = torch.rand(4, 2, generator=generator)
-    yield {**common, "input": pairs, "self": pairs}
-    booleans = square > 0.5
-    yield {**common, "input": booleans, "self": booleans, "other": booleans}
-    labels = torch.tensor([0, 1, 2, 3])
-    yield {**common, "target": labels, "y": torch.ones(4), "weight": square}
-    yield {**common, "target": torch.ones(4), "input": vector, "input1": square, "input2": square, "weight": torch.rand(4, 4)}
-    yield {**common, "target": torch.ones(4, 4, dtype=torch.long), "weight": torch.rand(4, 4), "input": labels}
-    yield {**common, "other": 2, "index": torch.tensor([0, 1, 2, 3]), "mat": cube, "weight": torch.rand(4), "source": square, "value": 1.0}
-    yield {**common, "other": vector, "input": vector, "self": vector, "index": torch.tensor([0, 1])}
-    grid = torch.rand(1, 4, 4, 4)
-    yield {**common, "input": grid, "size": (1, 2, 4, 4), "output_size": (2, 2), "weight": None, "p": 0.5, "padding": 0}
-    yield {**common, "input": square, "self": square.to_sparse(), "index": torch.tensor([0, 1])}
+    with contextlib.suppress(ImportError):
+        import numpy
 
-
-class TooSlow(Exception):
-    pass
-
-
-@contextlib.contextmanager
-def at_most_seconds(seconds: int) -> Iterator[None]:
-    def stop(*_: Any) -> None:
-        raise TooSlow
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-
-
-def required(parameters: list[str], value: Any, name: str) -> list[tuple[str, bool]]:
-    """(parameter, keyword only) of the parameters without a default, as far as they can be told."""
-    with contextlib.suppress(ValueError, TypeError):
-        signature = inspect.signature(value)
-        found = [
-            (p.name, p.kind is p.KEYWORD_ONLY)
-            for p in signature.parameters.values()
-            if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name != "self"
-        ]
-        if found:
-            return found
-    match = re.search(SIGNATURE_LINE.format(name=re.escape(name)), re.sub(r",\s*\n\s+", ", ", value.__doc__ or ""), re.MULTILINE)
-    text = match["parameters"] if match else ""
-    result: list[tuple[str, bool]] = []
-    for part in text.split(", "):
-        if "=" in part or part.strip() == "*" or part.strip().startswith("**"):
-            break if part.strip() == "*" else None  # noqa: B901
-            continue
-        bare = split_parameters(part)
-        if bare:
-            result.append((bare[0], False))
-    return result
+        types["ndarray"] = numpy.ndarray
+    return [label for label, cls in types.items() if hasattr(cls, name)]

@@ -117,7 +117,15 @@ KINDS: dict[str, str] = {
     "data_parallel": "container",
 }
 
-IN_SIZE = ("in_features", "in_channels", "input_size", "num_features", "num_channels", "normalized_shape", "num_embeddings")
+IN_SIZE = (
+    "in_features",
+    "in_channels",
+    "input_size",
+    "num_features",
+    "num_channels",
+    "normalized_shape",
+    "num_embeddings",
+)
 IN_SIZE += ("d_model", "embed_dim", "in1_features")
 OUT_SIZE = ("out_features", "out_channels", "hidden_size", "embedding_dim", "num_features", "num_channels")
 OUT_SIZE += ("normalized_shape", "d_model", "embed_dim")
@@ -156,10 +164,9 @@ def required_arguments(name: str, cls: type[nn.Module]) -> dict[str, Any]:
     if name in RECURRENT_PARAMETERS:
         return {"input_size": 4, "hidden_size": 4}
     for parameter in inspect.signature(cls).parameters.values():
-        required = parameter.default is parameter.empty
-        if required and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            if parameter.name not in own:
-                arguments[parameter.name] = TYPICAL[parameter.name]
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not variadic and parameter.name not in own:
+            arguments[parameter.name] = TYPICAL[parameter.name]
     return arguments
 
 
@@ -234,7 +241,7 @@ def inputs(name: str) -> tuple[Any, ...]:
         return special[name]()
     if name.endswith("Loss"):
         return randn(3, 4).abs(), randn(3, 4).abs()
-    if name.endswith("Cell") or name.endswith(("Linear", "LayerNorm", "RMSNorm", "PReLU")) or name in ("Identity",):
+    if name.endswith(("Cell", "Linear", "LayerNorm", "RMSNorm", "PReLU", "Identity")):
         return (randn(3, 4),)
     if name in RECURRENT_PARAMETERS:
         return (randn(3, 2, 4),)

@@ -119,7 +119,9 @@ def is_exported(dotted: str, value: Any) -> bool:
     exported = getattr(module, "__all__", None)
     if exported is not None and name in exported:
         return True
-    if module_name == "torch" or (module_name == "torch.nn.functional" and isinstance(value, types.BuiltinFunctionType)):
+    if module_name == "torch" or (
+        module_name == "torch.nn.functional" and isinstance(value, types.BuiltinFunctionType)
+    ):
         return True
     defined_in = getattr(value, "__module__", None) or module_name
     return defined_in == module_name or defined_in.startswith(module_name + ".")

@@ -1,0 +1,159 @@
+"""Parameters of torch's public callables: from signatures, or from docstrings and schemas for what is C++."""
+
+# ruff: noqa: SIM905
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from . import names
+from .modules import RECURRENT_PARAMETERS
+
+# Modules whose public functions and classes are listed with their parameters.
+LISTED = """
+torch torch.amp torch.autograd torch.autograd.functional torch.backends.cudnn torch.compiler torch.cpu torch.cpu.amp
+torch.cuda torch.cuda.amp torch.distributed torch.distributed.fsdp torch.distributions torch.export torch.fft torch.func
+torch.jit torch.linalg torch.nested torch.nn torch.nn.attention torch.nn.functional torch.nn.init torch.nn.parallel
+torch.nn.utils torch.nn.utils.parametrizations torch.nn.utils.parametrize torch.nn.utils.prune torch.nn.utils.rnn
+torch.nn.utils.stateless torch.optim torch.optim.lr_scheduler torch.optim.swa_utils torch.profiler
+torch.signal.windows torch.sparse torch.special torch.utils.checkpoint torch.utils.data torch.utils.dlpack
+""".split()
+
+
+class Parameter(NamedTuple):
+    name: str  # "*" stands before keyword-only parameters; "*args" and "**kwargs" are variadic
+    required: bool
+
+
+class Documented(NamedTuple):
+    parameters: list[Parameter]
+    result: str | None  # what stands after "->"
+
+
+def listed() -> Iterator[tuple[str, Any]]:
+    """(dotted name, object) of each public callable; a name that is not canonical is left out."""
+    aliases = {f"{module}.{name}" for module, entries in names.build().items() for name in entries}
+    for module_name in LISTED:
+        module = importlib.import_module(module_name)
+        for name, value in sorted(vars(module).items()):
+            dotted = f"{module_name}.{name}"
+            if name.startswith("_") or not callable(value) or isinstance(value, types.ModuleType) or dotted in aliases:
+                continue
+            if isinstance(value, names.Indexed) and names.belongs_to_torch(value) and names.is_exported(dotted, value):
+                yield dotted, value
+
+
+def tensor_methods() -> Iterator[tuple[str, Any]]:
+    for name in dir(torch.Tensor):
+        value = getattr(torch.Tensor, name, None)
+        if not name.startswith("_") and callable(value):
+            yield name, value
+
+
+def documented(name: str, doc: str | None) -> list[Documented]:
+    """Each `name(a, b, *, c=None) -> Tensor` that begins a line of the docstring, in order."""
+    joined = re.sub(r",\s*\n\s+", ", ", doc if isinstance(doc, str) else "")
+    pattern = rf"^(?:\.\. (?:function|method):: *)?(?:[\w.]+\.)?{re.escape(name)}\((.*?)\) *\\?(?:-> *(.+?)\.?)?$"
+    found = []
+    for text, result in re.findall(pattern, joined, re.MULTILINE):
+        found.append(Documented(split_parameters(text), result.strip() or None))
+    return found
+
+
+def split_parameters(text: str) -> list[Parameter]:
+    parts = [""]
+    depth = 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    cleaned: list[Parameter] = []
+    for part in parts:
+        # docstrings write "dim=0", "dim: int = 0", "int dim", "[dim]"
+        name = re.split(r"[=:]", part, maxsplit=1)[0].strip().strip("[]").split(" ")[-1].replace("\\", "")
+        if re.fullmatch(r"\*{0,2}\w+|\*", name):
+            cleaned.append(Parameter(name, "=" not in part and not name.startswith("*")))
+    return cleaned
+
+
+def from_signature(signature: inspect.Signature) -> list[Parameter]:
+    found: list[Parameter] = []
+    for p in signature.parameters.values():
+        if p.kind is p.VAR_POSITIONAL:
+            found.append(Parameter(f"*{p.name}", False))
+        elif p.kind is p.VAR_KEYWORD:
+            found.append(Parameter(f"**{p.name}", False))
+        else:
+            if p.kind is p.KEYWORD_ONLY and not any(known.name.startswith("*") for known in found):
+                found.append(Parameter("*", False))
+            found.append(Parameter(p.name, p.default is p.empty))
+    return found
+
+
+def schemas(dotted: str) -> list[Any]:
+    """The operator schemas of a function or method written in C++, without those that write to `out=`."""
+    *_, package, name = dotted.split(".")
+    operator = {"linalg": "linalg_", "special": "special_", "fft": "fft_"}.get(package, "") + name
+    found = torch._C._jit_get_schemas_for_operator(f"aten::{operator}")
+    found = [s for s in found if not s.overload_name.endswith("out") and not any(a.is_out for a in s.arguments)]
+    # TorchScript adds overloads for numbers, strings and lists to many operators
+    return [s for s in found if s.arguments and "Tensor" in str(s.arguments[0].type)] or found
+
+
+def from_schema(dotted: str) -> list[Parameter] | None:
+    """The parameters of the first schema; the tensor itself is `input` for a function and left out for a method."""
+    candidates = schemas(dotted)
+    if not candidates:
+        return None
+    found: list[Parameter] = []
+    for argument in candidates[0].arguments:
+        if argument.kwarg_only and Parameter("*", False) not in found:
+            found.append(Parameter("*", False))
+        found.append(Parameter(argument.name, not argument.has_default_value()))
+    if found and found[0].name == "self":
+        found[:1] = [] if dotted.startswith("torch.Tensor.") else [Parameter("input", True)]
+    return found
+
+
+# Where the first documented signature is not the one that is worth knowing.
+STATED = {
+    # the third of three: `normal(mean: float, std: float, size)` is the one that takes a device
+    "torch.normal": "mean std size * generator out dtype layout device requires_grad pin_memory",
+    "torch.hamming_window": "window_length periodic alpha beta * dtype layout device requires_grad",
+}
+
+
+def parameters_of(dotted: str, value: Any) -> list[Parameter] | None:
+    """None where neither the code nor the documentation tells."""
+    name = dotted.rpartition(".")[2]
+    if name in RECURRENT_PARAMETERS and isinstance(value, type):
+        return [Parameter(each, each.endswith("_size")) for each in RECURRENT_PARAMETERS[name].split()]
+    if dotted in STATED:
+        return [Parameter(each, each in ("mean", "std", "window_length")) for each in STATED[dotted].split()]
+    known: list[Parameter] | None = None
+    with contextlib.suppress(ValueError, TypeError):
+        known = from_signature(inspect.signature(value))
+        if known and known[0].name == "self" and dotted.startswith("torch.Tensor."):
+            del known[0]
+    if known is not None and [p.name for p in known] != ["*args", "**kwargs"]:
+        return known
+    dispatched = torch._jit_internal.boolean_dispatched.get(value) if isinstance(value, types.FunctionType) else None
+    if dispatched:
+        return from_signature(inspect.signature(dispatched["if_false"]))
+    signatures = [each.parameters for each in documented(name, value.__doc__)]
+    if not signatures:
+        return known or (None if isinstance(value, type) else from_schema(dotted))
+    best = signatures[0]
+    for other in signatures[1:]:  # a later signature that only adds to the first one, as those of `torch.max`
+        if [p.name for p in other[: len(best)]] == [p.name for p in best]:
+            best = other
+    return best

@@ -1,0 +1,89 @@
+"""What torchlint knows about torch: facts in data/*.json, and functions that answer questions from them.
+
+torchlint never imports torch. `scripts/index_torch.py`, run by a developer with the torch to be indexed installed,
+finds the facts by running torch and writes the files; `about.json` names the version. To regenerate after a release:
+
+    python -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
+    /tmp/torch/bin/python scripts/index_torch.py     # then read the diff: one fact a line
+
+Names are dotted, as an import would write them; every function takes any name of an object and `canonical` says which
+one the data files use. A name that is not known gives False, None or the name itself, never an error.
+"""
+
+from .amp import AmpReplacement, amp_replacement
+from .calls import (
+    ResultKind,
+    Signature,
+    TensorMethod,
+    keyword_only_parameters_of,
+    parameters_of,
+    positional_index,
+    result_of,
+    returns_tensor,
+    signature_of,
+    tensor_method,
+)
+from .classes import (
+    closure_required,
+    is_dataset,
+    is_loader,
+    is_optimizer,
+    is_sampler,
+    is_scaler,
+    is_scheduler,
+    needs_metric,
+    role,
+)
+from .factories import FactoryFacts, factory_facts
+from .losses import LossInput, is_loss_class, is_loss_function, loss_expects
+from .modules import (
+    UNKNOWN,
+    Answer,
+    ModuleFacts,
+    has_parameters,
+    is_activation,
+    is_mode_dependent,
+    is_module_class,
+    module_facts,
+)
+from .names import aliases, canonical
+
+__all__ = [
+    "UNKNOWN",
+    "AmpReplacement",
+    "Answer",
+    "FactoryFacts",
+    "LossInput",
+    "ModuleFacts",
+    "ResultKind",
+    "Signature",
+    "TensorMethod",
+    "aliases",
+    "amp_replacement",
+    "canonical",
+    "closure_required",
+    "factory_facts",
+    "has_parameters",
+    "is_activation",
+    "is_dataset",
+    "is_loader",
+    "is_loss_class",
+    "is_loss_function",
+    "is_mode_dependent",
+    "is_module_class",
+    "is_optimizer",
+    "is_sampler",
+    "is_scaler",
+    "is_scheduler",
+    "keyword_only_parameters_of",
+    "loss_expects",
+    "module_facts",
+    "needs_metric",
+    "parameters_of",
+    "positional_index",
+    "result_of",
+    "returns_tensor",
+    "role",
+    "signature_of",
+    "tensor_method",
+]
