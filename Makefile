@@ -87,6 +87,7 @@ bench: $(VENV)/.developer
 corpus: $(VENV)/.developer
 	$(RUN) -m tests.corpus check
 	$(RUN) -m tests.corpus half-typed
+	$(RUN) -m tests.corpus fixes
 
 corpus-accept: $(VENV)/.developer
 	$(RUN) -m tests.corpus accept
