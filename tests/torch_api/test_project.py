@@ -75,7 +75,7 @@ def test_ranges_are_values() -> None:
         ('[project]\ndependencies = ["torchvision>=0.19", "pytorch-lightning>=2.4", "torch-geometric==2"]', None),
         ('[project.optional-dependencies]\nml = ["torch~=2.3"]', "~=2.3"),
         (
-            '[project]\ndependencies = ["torch>=2.1"]\n[dependency-groups]\ndev = ["torch==2.6", {include-group = "x"}]',
+            '[project]\ndependencies = ["torch>=2.1"]\n[dependency-groups]\nx = ["torch==2.6", {include-group = "y"}]',
             ">=2.1",
         ),
         ('[dependency-groups]\ndev = [{include-group = "x"}, "torch==2.6"]', "==2.6"),
@@ -136,6 +136,15 @@ def test_requirements_files(tmp_path: Path, text: str, expected: str | None) -> 
 )
 def test_conda_environments(tmp_path: Path, line: str, expected: str | None) -> None:
     assert found(tmp_path, environment__yml=f"name: x\ndependencies:\n  - python=3.11\n  {line}\n") == expected
+
+
+def test_a_folder_of_requirements_files(tmp_path: Path) -> None:
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "base.txt").write_text("torch>=2.3\n")
+    (tmp_path / "requirements" / "notes.md").write_text("torch>=1\n")
+    assert found(tmp_path, requirements_dev__txt="torch\n") is None
+    (tmp_path / "requirements_dev.txt").unlink()
+    assert found(tmp_path) == ">=2.3"
 
 
 def test_setup_cfg_and_setup_py(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Nothing is imported or executed: `setup.py` is parsed, and the environment in us
 
 from __future__ import annotations
 
+import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,11 @@ from torchlint.torch_api import declared
 from torchlint.torch_api.torch_range import TorchRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from packaging.specifiers import SpecifierSet
 
-__all__ = ["TorchRange", "project_torch_range"]
+__all__ = ["ProjectRanges", "TorchRange", "project_torch_range"]
 
 #: Declarations, the more binding first: the first file that bounds torch says it.
 _DECLARATIONS: tuple[tuple[tuple[str, ...], Callable[[str], list[SpecifierSet]]], ...] = (
@@ -24,7 +25,7 @@ _DECLARATIONS: tuple[tuple[tuple[str, ...], Callable[[str], list[SpecifierSet]]]
     (("setup.cfg",), declared.in_setup_cfg),
     (("setup.py",), declared.in_setup_py),
     (("requirements.txt",), declared.in_requirements),
-    (("requirements*.txt", "requirements/*.txt"), declared.in_requirements),
+    (("requirements*.txt", "requirements"), declared.in_requirements),
     (("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"), declared.in_conda_environment),
     (("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"), declared.in_lock),
 )
@@ -39,38 +40,58 @@ def project_torch_range(start: Path) -> TorchRange | None:
     before the home directory. A lock file counts only where no requirement bounds torch: what a library has locked for
     its own tests is not all that its users may install.
     """
-    for folder in _folders(start):
-        for patterns, reader in _DECLARATIONS:
-            found = [entry for text in _texts(folder, patterns) for entry in reader(text)]
-            bounded = [entry for entry in found if len(entry)]
-            if bounded and len(bounded) == len(found):
-                return TorchRange(*bounded)
+    return ProjectRanges().range_of(start)
+
+
+class ProjectRanges:
+    """`project_torch_range` for many files: every folder is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, TorchRange | None] = {}
+        self._home = Path.home()
+
+    def range_of(self, start: Path) -> TorchRange | None:
+        """The versions of torch that the project around a file or folder allows; None if nothing says."""
+        folder = start.absolute()
+        visited: list[Path] = []
+        found = None
+        while folder != self._home:
+            if folder in self._known:
+                found = self._known[folder]
+                break
+            visited.append(folder)
+            names = _names(folder)
+            found = _declared(folder, names)
+            if found is not None or ".git" in names or folder.parent == folder:
+                break
+            folder = folder.parent
+        self._known.update(dict.fromkeys(visited, found))
+        return found
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return []
+
+
+def _declared(folder: Path, names: list[str]) -> TorchRange | None:
+    for patterns, reader in _DECLARATIONS:
+        paths = [folder / name for pattern in patterns for name in fnmatch.filter(names, pattern)]
+        found = [entry for path in paths for entry in reader(_text(path))]
+        bounded = [entry for entry in found if len(entry)]
+        if bounded and len(bounded) == len(found):
+            return TorchRange(*bounded)
     return None
 
 
-def _folders(start: Path) -> Iterator[Path]:
-    start = start.absolute()
-    home = Path.home()
-    for folder in (start, *start.parents):
-        if folder == home:
-            return
-        yield folder
-        if (folder / ".git").exists():
-            return
-
-
-def _texts(folder: Path, patterns: tuple[str, ...]) -> Iterator[str]:
-    """The texts of the files in a folder that match, if they mention torch."""
-    for pattern in patterns:
-        for path in sorted(folder.glob(pattern)):
-            text = _text(path)
-            if "torch" in text.lower():
-                yield text
-
-
 def _text(path: Path) -> str:
-    """The text of a file; empty for one that cannot be read, which says nothing."""
+    """The text of a file; empty if it does not mention torch, or cannot be read: then it says nothing."""
+    if path.name == "requirements":
+        return "\n".join(_text(path / name) for name in fnmatch.filter(_names(path), "*.txt"))
     try:
-        return path.read_text("utf-8", "replace") if path.stat().st_size <= _MAXIMUM_SIZE else ""
+        text = path.read_text("utf-8", "replace") if path.stat().st_size <= _MAXIMUM_SIZE else ""
     except OSError:
         return ""
+    return text if "torch" in text.lower() else ""
