@@ -7,7 +7,7 @@ RUN := $(BIN)/python
 PYTHON_ROOTS := server tests benchmarks scripts
 JOBS ?= 2
 
-.PHONY: help demo test lint types imports client pytest test-pythons format docs bench corpus corpus-accept clean
+.PHONY: help demo test lint types client pytest test-pythons format docs bench corpus corpus-accept clean
 
 help:
 	@echo "make demo           findings on examples/"
@@ -49,7 +49,8 @@ demo: $(VENV)/.installed
 
 # -- tests ------------------------------------------------------------------------------------------------------------
 
-test: lint types imports client pytest
+# Import direction (import-linter) is one of the tests in tests/project.
+test: lint types client pytest
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff format --check $(PYTHON_ROOTS)
@@ -58,9 +59,6 @@ lint: $(VENV)/.developer
 types: $(VENV)/.developer
 	$(BIN)/mypy
 	$(BIN)/mypy scripts benchmarks tests/harness
-
-imports: $(VENV)/.developer
-	$(BIN)/lint-imports --no-logo
 
 client: node_modules/.installed $(VENV)/.installed
 	npm run --silent check

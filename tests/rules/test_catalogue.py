@@ -12,18 +12,12 @@ import pytest
 import torchlint.rules
 from tests.harness.cases import Case, read_cases
 from tests.harness.markdown import read_sections
-from torchlint.rules import FixKind, Rule, all_rules, find_rule
+from torchlint.rules import FAMILIES, FixKind, Rule, all_rules, find_rule
 
 FOLDER = Path(__file__).parent
 RULES_FOLDER = Path(torchlint.rules.__file__).parent
 RULES = {rule.name: rule for rule in all_rules()}
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-
-#: First digit of the code -> folder (design: the families of the catalogue).
-FAMILIES = {
-    "0": "versions", "1": "modules", "2": "training", "3": "losses", "4": "tensors",
-    "5": "data", "6": "performance", "7": "precision", "8": "distributed", "9": "serialization",
-}  # fmt: skip
 
 
 def _cases(rule: type[Rule]) -> list[Case]:
@@ -56,7 +50,7 @@ def test_identity_and_file_agree(rule: type[Rule]) -> None:
     assert re.fullmatch(r"TL\d{3}", rule.code)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
     family, module = rule.__module__.split(".")[-2:]
-    assert family == FAMILIES[rule.code[2]]
+    assert family == list(FAMILIES)[int(rule.code[2])]
     assert module == rule.name.replace("-", "_")
 
 
