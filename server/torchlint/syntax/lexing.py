@@ -26,7 +26,7 @@ _END = r"(?:\r\n|\r|\n|\Z)"
 _SIMPLE_LINE = re.compile(
     rf"{_PLAIN}(?:(?:{_STRING}|{_bracketed(f'{_STRING}|{_bracketed(_STRING)}')}){_PLAIN})*(?:\#[^\r\n]*)?{_END}"
 )
-_BLANK_LINES = re.compile(rf"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*(?:[ \t\f]*(?:\#[^\r\n]*)?\Z)?")
+_BLANK_LINES = re.compile(r"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*(?:[ \t\f]*(?:\#[^\r\n]*)?\Z)?")
 _INDENT = re.compile(r"[ \t\f]*")
 _TOKEN = re.compile(r"""\"{3}|'{3}|["'#()\[\]{}]|\\(?:\r\n|[\s\S])|\r\n|\r|\n""")
 _REST_OF_STRING = {

@@ -1,0 +1,67 @@
+"""Changing the arguments of one call with libcst, which keeps comments, commas and layout.
+
+libcst is loaded when the first fix is asked for, and given only the call.
+"""
+
+from __future__ import annotations
+
+
+def with_keyword(call: str, keyword: str, value: str) -> str:
+    """The text of a call with ``keyword=value``: replaced if it is there, else added before any ``**kwargs``."""
+    import libcst
+
+    node = libcst.parse_expression(call)
+    assert isinstance(node, libcst.Call)
+    new = libcst.Arg(
+        keyword=libcst.Name(keyword),
+        value=libcst.parse_expression(value),
+        equal=libcst.AssignEqual(libcst.SimpleWhitespace(""), libcst.SimpleWhitespace("")),
+    )
+    arguments = list(node.args)
+    for position, argument in enumerate(arguments):
+        if argument.keyword is not None and argument.keyword.value == keyword:
+            arguments[position] = argument.with_changes(value=new.value)
+            return libcst.Module([]).code_for_node(node.with_changes(args=arguments))
+    place = next((index for index, item in enumerate(arguments) if item.star == "**"), len(arguments))
+    if place == len(arguments) and arguments:
+        last = arguments[-1]
+        if isinstance(last.comma, libcst.Comma):
+            # A trailing comma stands before the closing bracket on its own line: keep that layout.
+            new = new.with_changes(comma=last.comma)
+            arguments[-1] = last.with_changes(comma=_same_separator(arguments))
+        else:
+            arguments[-1] = last.with_changes(
+                comma=libcst.Comma(whitespace_after=libcst.SimpleWhitespace(" ")),
+                whitespace_after_arg=libcst.SimpleWhitespace(""),
+            )
+            new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
+    elif place < len(arguments):
+        new = new.with_changes(comma=libcst.Comma(whitespace_after=libcst.SimpleWhitespace(" ")))
+    arguments.insert(place, new)
+    return libcst.Module([]).code_for_node(node.with_changes(args=arguments))
+
+
+def _same_separator(arguments: object) -> object:
+    """The comma between the arguments before, or one with a space."""
+    import libcst
+
+    assert isinstance(arguments, list)
+    if len(arguments) > 1 and isinstance(arguments[-2].comma, libcst.Comma):
+        return arguments[-2].comma
+    last = arguments[-1].comma
+    if isinstance(last, libcst.Comma) and isinstance(last.whitespace_after, libcst.ParenthesizedWhitespace):
+        return last.with_changes(whitespace_after=last.whitespace_after.with_changes(indent=True))
+    return libcst.Comma(whitespace_after=libcst.SimpleWhitespace(" "))
+
+
+def without_argument(call: str, position: int) -> str:
+    """The text of a call without its argument at ``position`` (from 0, positional and keyword ones in order)."""
+    import libcst
+
+    node = libcst.parse_expression(call)
+    assert isinstance(node, libcst.Call)
+    arguments = list(node.args)
+    removed = arguments.pop(position)
+    if position == len(arguments) and arguments:
+        arguments[-1] = arguments[-1].with_changes(comma=removed.comma)
+    return libcst.Module([]).code_for_node(node.with_changes(args=arguments))

@@ -1,0 +1,295 @@
+"""One way through: a document and settings in, findings out. All doors use this and nothing below it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from torchlint.finding import Finding, Fix, Problem, Related, TextEdit
+from torchlint.fixes import Editor, FixImpossible, apply_edits, minimal_edits
+from torchlint.rules import Diagnosis, FixPlan, Rule, all_rules
+from torchlint.rules.dispatch import Dispatcher
+from torchlint.semantics.memo import Memo
+from torchlint.semantics.module import ModuleFacts, UnitNodes
+from torchlint.semantics.semantics import Semantics
+from torchlint.semantics.unit import Unit
+from torchlint.settings import Settings, Suppressions
+from torchlint.syntax import SyntaxModule, parse_module, part_of
+from torchlint.text import Document
+
+#: A file without this text is left after one search: all that rules know of is in torch.
+_MENTION = "torch"
+#: Fix-all lints and fixes again at most this often: a fix may make room for another.
+_MOST_ROUNDS = 8
+
+
+class Cancelled(Exception):
+    """An analysis was given up because the caller said so."""
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """What was found in one version of a document."""
+
+    document: Document
+    findings: tuple[Finding, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    _plans: tuple[tuple[FixPlan, ...], ...] = ()
+    _syntax: SyntaxModule | None = None
+    _semantics: Semantics | None = None
+
+    def fixes(self, finding: Finding) -> tuple[Fix, ...]:
+        """The fixes of one of the findings, computed now from the text of this analysis.
+
+        Empty for a finding of another analysis, and where no fix can be computed.
+        """
+        try:
+            plans = self._plans[self.findings.index(finding)]
+        except ValueError:
+            return ()
+        fixes = (self._fix(plan) for plan in plans)
+        return tuple(fix for fix in fixes if fix is not None)
+
+    def _fix(self, plan: FixPlan) -> Fix | None:
+        assert self._syntax is not None
+        assert self._semantics is not None
+        editor = Editor(self.document, self._syntax, self._semantics)
+        try:
+            plan.apply(editor)
+            edits = editor.edits()
+        except FixImpossible:
+            return None
+        return Fix(plan.title, plan.applicability, edits) if edits and self._parses(edits) else None
+
+    def _parses(self, edits: tuple[TextEdit, ...]) -> bool:
+        """Whether the mended text has no problem that the text did not have."""
+        assert self._syntax is not None
+        mended = parse_module(apply_edits(self.document.text, edits), self._syntax)
+        return len(list(mended.problems())) <= len(list(self._syntax.problems()))
+
+
+class Linter:
+    """Lints one version of a document after another and keeps what did not change."""
+
+    def __init__(self, rules: Iterable[type[Rule]] | None = None) -> None:
+        self._rules = tuple(rules) if rules is not None else all_rules()
+        self._memo = Memo()
+        self._syntax: SyntaxModule | None = None
+
+    def analyze(
+        self,
+        document: Document,
+        settings: Settings | None = None,
+        *,
+        cancelled: Callable[[], bool] = _never,
+    ) -> Analysis:
+        """Find what the settings switch on. Never fails on any text.
+
+        Raises Cancelled soon after ``cancelled()`` gives true; what was found until then is kept for the next call.
+        """
+        settings = settings if settings is not None else Settings()
+        if _MENTION not in document.text:
+            return Analysis(document)
+        dispatcher = _dispatcher(self._rules, settings.active(self._rules, document.filename))
+        syntax = parse_module(document.text, self._syntax)
+        self._syntax = syntax
+        module = ModuleFacts(syntax, self._memo)
+        semantics = Semantics(module)
+        run = _Run(dispatcher, module, semantics, settings, bool(document.cells))
+        diagnoses: list[Diagnosis] = []
+        for nodes in module.units():
+            if cancelled():
+                raise Cancelled
+            diagnoses.extend(run.unit(nodes))
+        self._memo.forget_unused()
+        return _analysis(document, settings, syntax, semantics, diagnoses, run.failures)
+
+
+class _Run:
+    """One pass over the units of a version."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, module: ModuleFacts, semantics: Semantics, settings: Settings, in_notebook: bool
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._module = module
+        self._semantics = semantics
+        self._torch = settings.torch
+        self._in_notebook = in_notebook
+        self._other_names = module.other_names()
+        self.failures: dict[str, Problem] = {}
+
+    def unit(self, nodes: UnitNodes) -> tuple[Diagnosis, ...]:
+        key = (nodes.key, self._dispatcher, self._other_names, self._torch, self._in_notebook)
+
+        def compute() -> tuple[Diagnosis, ...]:
+            unit = Unit(nodes, self._semantics, self._torch, self._in_notebook)
+            return self._dispatcher.run(unit, self._other_names, self._failed)
+
+        return self._module.memo.get(key, compute, ())
+
+    def _failed(self, rule: type[Rule], error: Exception) -> None:
+        message = f"{rule.code} ({rule.name}) failed: {type(error).__name__}: {error}"
+        self.failures.setdefault(rule.code, Problem("rule", 0, message))
+
+
+@lru_cache(maxsize=32)
+def _dispatcher(rules: tuple[type[Rule], ...], active: frozenset[str]) -> Dispatcher:
+    return Dispatcher([rule for rule in rules if rule.code in active])
+
+
+def _analysis(
+    document: Document,
+    settings: Settings,
+    syntax: SyntaxModule,
+    semantics: Semantics,
+    diagnoses: Iterable[Diagnosis],
+    failures: dict[str, Problem],
+) -> Analysis:
+    suppressions = Suppressions.from_document(document)
+    found: dict[tuple[str, int, int, int, int], tuple[Finding, tuple[FixPlan, ...]]] = {}
+    for diagnosis in diagnoses:
+        finding = _finding(document, settings, syntax, diagnosis)
+        place = (finding.code, finding.row, finding.column, finding.end_row, finding.end_column)
+        if place not in found and not suppressions.suppresses(finding):
+            found[place] = (finding, diagnosis.fixes)
+    ordered = sorted(found.values(), key=lambda item: (item[0].row, item[0].column, item[0].code))
+    problems = [Problem("syntax", row + 1, message) for row, message in syntax.problems()]
+    return Analysis(
+        document,
+        tuple(finding for finding, _ in ordered),
+        (*problems, *failures.values()),
+        tuple(plans for _, plans in ordered),
+        syntax,
+        semantics,
+    )
+
+
+def _finding(document: Document, settings: Settings, syntax: SyntaxModule, diagnosis: Diagnosis) -> Finding:
+    rule = diagnosis.rule
+    row, column, end_row, end_column = _shown_span(document, syntax, diagnosis.node)
+    severity = diagnosis.severity or rule.level.severity
+    related = tuple(Related(message, *_shown_span(document, syntax, node)) for node, message in diagnosis.related)
+    first = diagnosis.fixes[0] if diagnosis.fixes else None
+    return Finding(
+        code=rule.code,
+        name=rule.name,
+        severity=settings.severity_of(rule.code, rule.name, severity),
+        message=diagnosis.message,
+        row=row,
+        column=column,
+        end_row=end_row,
+        end_column=end_column,
+        related=related,
+        applicability=first.applicability if first is not None else None,
+        fix_title=first.title if first is not None else None,
+        deprecated=diagnosis.deprecated,
+    )
+
+
+def _shown_span(document: Document, syntax: SyntaxModule, node: ast.AST) -> tuple[int, int, int, int]:
+    """What of a node is underlined, as row, column, end row, end column from 1: of a definition its name, of a
+    compound statement its header."""
+    first = syntax.row_of(part_of(node)) - part_of(node).lead
+    end: ast.AST = node
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            row = node.lineno - 1 + first
+            start = document.lines.offset_of_ast(row + 1, node.col_offset)
+            at = document.text.find(node.name, start + (6 if isinstance(node, ast.ClassDef) else 4))
+            column = at - document.lines.line_start(row) + 1
+            return row + 1, column, row + 1, column + len(node.name)
+        case ast.For(iter=inner) | ast.AsyncFor(iter=inner) | ast.While(test=inner) | ast.If(test=inner):
+            end = inner
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            end = items[-1].optional_vars or items[-1].context_expr
+        case ast.Try():
+            row = node.lineno - 1 + first
+            column, _ = document.lines.offset_of_ast(row + 1, node.col_offset) - document.lines.line_start(row), 0
+            return row + 1, column + 1, row + 1, column + 4
+        case ast.ExceptHandler():
+            end = node.type or node
+        case _:
+            pass
+    lines = document.lines
+    start_row = node.lineno + first  # type: ignore[attr-defined]
+    end_row = end.end_lineno + first  # type: ignore[attr-defined]
+    start = lines.offset_of_ast(start_row, node.col_offset)  # type: ignore[attr-defined]
+    stop = lines.offset_of_ast(end_row, end.end_col_offset)  # type: ignore[attr-defined]
+    return (
+        start_row,
+        start - lines.line_start(start_row - 1) + 1,
+        end_row,
+        stop - lines.line_start(end_row - 1) + 1,
+    )
+
+
+def lint(text: str, filename: str = "<string>", settings: Settings | None = None) -> list[Finding]:
+    """One cold lint of a text: no state is kept between calls."""
+    return list(Linter().analyze(Document(text, filename), settings).findings)
+
+
+@dataclass(frozen=True, eq=False)
+class FixAllResult:
+    """The mended document, the edits that lead to it from the given one, how many fixes were applied, what is left."""
+
+    document: Document
+    edits: tuple[TextEdit, ...]
+    applied: int
+    analysis: Analysis
+
+
+def fix_all(
+    document: Document, settings: Settings | None = None, *, unsafe: bool = False, only: str | None = None
+) -> FixAllResult:
+    """Apply all fixes that do not overlap, lint again, and repeat until nothing is left to fix.
+
+    Only safe fixes, unless ``unsafe``; only those of one rule with ``only`` (a code). A fix after which its finding
+    would still be there is applied once and not again.
+    """
+    linter = Linter()
+    current, applied = document, 0
+    analysis = linter.analyze(current, settings)
+    for _ in range(_MOST_ROUNDS):
+        edits, count = _edits_of_round(analysis, unsafe, only)
+        if not edits:
+            break
+        current = current.with_edits(edits)
+        applied += count
+        analysis = linter.analyze(current, settings)
+    return FixAllResult(current, minimal_edits(document.text, current.text), applied, analysis)
+
+
+def _edits_of_round(analysis: Analysis, unsafe: bool, only: str | None) -> tuple[list[TextEdit], int]:
+    """The edits of fixes that do not touch each other, first come first served, and how many fixes they are."""
+    taken: list[TextEdit] = []
+    count = 0
+    for finding in analysis.findings:
+        if finding.applicability is None or (only is not None and finding.code != only):
+            continue
+        if finding.applicability == "unsafe" and not unsafe:
+            continue
+        fixes = analysis.fixes(finding)
+        wanted = next((fix for fix in fixes if unsafe or fix.applicability == "safe"), None)
+        if wanted is None or any(_touch(edit, other) for edit in wanted.edits for other in taken):
+            new = wanted.edits if wanted is not None else ()
+            same = [edit for edit in new if edit in taken]
+            rest = [edit for edit in new if edit not in taken]
+            # Two fixes that add the same import share that edit.
+            if not same or any(_touch(edit, other) for edit in rest for other in taken):
+                continue
+            taken.extend(rest)
+        else:
+            taken.extend(wanted.edits)
+        count += 1
+    return sorted(taken, key=lambda edit: (edit.start, edit.end)), count
+
+
+def _touch(one: TextEdit, other: TextEdit) -> bool:
+    return one.start <= other.end and other.start <= one.end

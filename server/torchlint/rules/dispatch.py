@@ -1,0 +1,121 @@
+"""Delivering what stands in a unit to the rules that asked for it, so that cost does not grow with their number."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from torchlint.rules.base import Diagnosis, Rule
+from torchlint.semantics.unit import Unit
+
+_Check = Callable[[Any, Unit], Iterator[Diagnosis]]
+_Handler = tuple[type[Rule], _Check]
+#: Told when a rule raised: (rule, exception).
+OnFailure = Callable[[type[Rule], Exception], None]
+
+
+class Dispatcher:
+    """The subscriptions of a set of rules, by what they want to see."""
+
+    def __init__(self, rules: Iterable[type[Rule]]) -> None:
+        self.codes = frozenset(rule.code for rule in rules)
+        self._calls: dict[str, list[_Handler]] = {}
+        self._methods: dict[str, list[_Handler]] = {}
+        self._nodes: dict[type[ast.AST], list[_Handler]] = {}
+        self._classes: list[_Handler] = []
+        self._module_classes: list[_Handler] = []
+        self._functions: list[_Handler] = []
+        self._flows: list[tuple[frozenset[str], _Handler]] = []
+        for rule in rules:
+            instance = rule()
+            for subscription, method in rule.handlers():
+                self._subscribe(subscription.topic, subscription.keys, (rule, getattr(instance, method)))
+        self._tails = frozenset(name.rpartition(".")[2] for name in self._calls)
+
+    def _subscribe(self, topic: str, keys: tuple[Any, ...], handler: _Handler) -> None:
+        match topic:
+            case "call":
+                for key in keys:
+                    self._calls.setdefault(key, []).append(handler)
+            case "method":
+                for key in keys:
+                    self._methods.setdefault(key, []).append(handler)
+            case "node":
+                for key in keys:
+                    self._nodes.setdefault(key, []).append(handler)
+            case "class":
+                self._classes.append(handler)
+            case "module class":
+                self._module_classes.append(handler)
+            case "function":
+                self._functions.append(handler)
+            case "flow":
+                self._flows.append((keys[0], handler))
+            case _:
+                raise ValueError(f"unknown topic {topic!r}")
+
+    def run(self, unit: Unit, other_names: frozenset[str], on_failure: OnFailure) -> tuple[Diagnosis, ...]:
+        """What all rules say about a unit. ``other_names``: names of the module that stand for other names."""
+        found: list[Diagnosis] = []
+
+        def deliver(handlers: Iterable[_Handler], subject: object) -> None:
+            for rule, check in handlers:
+                try:
+                    found.extend(check(subject, unit))
+                except Exception as error:  # a rule that raises costs its own findings, nothing else
+                    on_failure(rule, error)
+
+        self._deliver_calls(unit, other_names, deliver)
+        for node_type, handlers in self._nodes.items():
+            for node in unit.all(node_type):
+                deliver(handlers, node)
+        if self._functions:
+            for function in unit.functions():
+                deliver(self._functions, function)
+        for view in unit.classes():
+            deliver(self._classes, view)
+            if self._module_classes and view.is_module:
+                deliver(self._module_classes, view)
+        for called, handler in self._flows:
+            for root in unit.roots(called):
+                deliver((handler,), root)
+        return tuple(found)
+
+    def _deliver_calls(
+        self, unit: Unit, other_names: frozenset[str], deliver: Callable[[Iterable[_Handler], object], None]
+    ) -> None:
+        names = unit.semantics.names
+        for index in unit.indexes:
+            others = index.aliases | other_names
+            for call in index.all(ast.Call):
+                function = call.func
+                if isinstance(function, ast.Attribute):
+                    tail = function.attr
+                    handlers = self._methods.get(tail)
+                    if handlers is not None:
+                        deliver(handlers, call)
+                    if tail not in self._tails:
+                        continue
+                elif isinstance(function, ast.Name):
+                    tail = function.id
+                    if tail not in self._tails and tail not in others:
+                        continue
+                else:
+                    continue
+                resolved = names(function)
+                if not resolved:
+                    continue
+                for handlers in self._handlers_of(resolved):
+                    deliver(handlers, call)
+
+    def _handlers_of(self, resolved: frozenset[str]) -> Iterator[list[_Handler]]:
+        """The handlers that want every one of the names that a call can have."""
+        lists = [self._calls.get(name, []) for name in resolved]
+        if len(lists) == 1:
+            if lists[0]:
+                yield lists[0]
+        else:
+            common = [handler for handler in lists[0] if all(handler in other for other in lists[1:])]
+            if common:
+                yield common

@@ -1,0 +1,1 @@
+"""TL3: losses, outputs and numerics."""

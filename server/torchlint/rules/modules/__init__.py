@@ -1,0 +1,1 @@
+"""TL1: modules, layers and parameters."""

@@ -1,0 +1,1 @@
+"""TL7: mixed precision, compilation, export."""

@@ -1,0 +1,1 @@
+"""TL2: the order of training and evaluation."""

@@ -1,0 +1,142 @@
+"""Following calls: the flow of a called function of the same file in the place of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from torchlint.semantics.flow import (
+    EMPTY,
+    Action,
+    Attempt,
+    Branch,
+    Flow,
+    Followed,
+    Invocation,
+    Jump,
+    Loop,
+    Ref,
+    Steps,
+    Within,
+    sequence,
+)
+from torchlint.semantics.module import first_parameter
+from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.semantics import is_static
+from torchlint.semantics.tracing import Tracer
+
+#: Calls are followed this deep, and until a tree holds this many steps: beyond that nobody could follow the message.
+_DEEPEST = 5
+_LARGEST = 4000
+
+
+@dataclass(frozen=True, eq=False)
+class _Context:
+    """How the names of one called function read in the function at the root."""
+
+    parameters: Mapping[str, Ref]
+    receiver: Ref | None
+    #: What makes the callee's own locals distinct from those of others; empty at the root.
+    suffix: str
+    active: tuple[FunctionNode, ...]
+
+
+class Expander:
+    """Expands one root; used once."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._calls = count(1)
+        self._size = 0
+
+    def function(self, root: FunctionNode) -> Flow:
+        """The flow of ``root`` with the calls it makes followed."""
+        return self._expand(self._tracer.function(root), _Context({}, None, "", (root,)))
+
+    def module(self, flow: Flow) -> Flow:
+        """The flow of the module's own code with the calls it makes followed."""
+        return self._expand(flow, _Context({}, None, "", ()))
+
+    def _expand(self, flow: Flow, context: _Context) -> Flow:
+        self._size += 1
+        match flow:
+            case Steps(steps=steps):
+                return sequence([self._expand(step, context) for step in steps])
+            case Branch(test=test, arms=arms, node=node):
+                return Branch(test, tuple(self._expand(arm, context) for arm in arms), node)
+            case Loop(iterable=iterable, body=body, orelse=orelse, node=node):
+                source = self._ref(iterable, context) if iterable is not None else None
+                return Loop(source, self._expand(body, context), self._expand(orelse, context), node)
+            case Attempt(body=body, handlers=handlers, orelse=orelse, final=final, node=node):
+                return Attempt(
+                    self._expand(body, context),
+                    tuple(self._expand(handler, context) for handler in handlers),
+                    self._expand(orelse, context),
+                    self._expand(final, context),
+                    node,
+                )
+            case Within(contexts=contexts, body=body, node=node):
+                return Within(contexts, self._expand(body, context), node)
+            case Action(verb=verb, receiver=receiver, arguments=arguments, node=node):
+                return Action(
+                    verb,
+                    self._ref(receiver, context) if receiver is not None else None,
+                    tuple(self._ref(item, context) for item in arguments),
+                    node,
+                )
+            case Invocation():
+                return self._follow(flow, context)
+            case Jump() | Followed():
+                return flow
+
+    def _follow(self, call: Invocation, context: _Context) -> Flow:
+        function = call.function
+        arguments = tuple(self._ref(item, context) for item in call.arguments)
+        receiver = self._ref(call.receiver, context) if call.receiver is not None else None
+        if function in context.active or len(context.active) > _DEEPEST or self._size > _LARGEST:
+            return Action("?", receiver, arguments, call.node)
+        bound = {name: self._ref(item, context) for name, item in call.bound.items()}
+        suffix = f"@{next(self._calls)}"
+        inner = _Context(bound, receiver, suffix, (*context.active, function))
+        return Followed(function, self._expand(self._tracer.function(function), inner), call.node)
+
+    def _ref(self, ref: Ref, context: _Context) -> Ref:
+        """A callee's object as an object of the root."""
+        path = ref.path
+        if not context.suffix or not path:
+            return ref
+        head, rest = _split(path)
+        if head.startswith("%"):
+            argument = context.parameters.get(head[1:])
+            if argument is None:
+                return Ref(f"${head[1:]}{context.suffix}{rest}", ref.kind, ref.node)
+            return self._substituted(argument, rest, ref)
+        if head == "self" and context.receiver is not None:
+            if context.receiver.path == "self":
+                return ref
+            return self._substituted(context.receiver, rest, ref)
+        if head.startswith("$"):
+            return Ref(f"{head}{context.suffix}{rest}", ref.kind, ref.node)
+        return ref
+
+    def _substituted(self, argument: Ref, rest: str, ref: Ref) -> Ref:
+        path = f"{argument.path}{rest}" if argument.path else ""
+        if rest:
+            return Ref(path, ref.kind, ref.node)
+        better = argument.kind if argument.kind is not None else ref.kind
+        if argument.kind is not None and ref.kind is not None and ref.kind.grade > argument.kind.grade:
+            better = ref.kind
+        return Ref(path, better, argument.node or ref.node)
+
+
+def _split(path: str) -> tuple[str, str]:
+    """``%model.layers[]`` as ``%model`` and ``.layers[]``."""
+    start = 2 if path.startswith("::") else 1
+    for position in range(start, len(path)):
+        if path[position] in ".[":
+            return path[:position], path[position:]
+    return path, ""
+
+
+__all__ = ["EMPTY", "Expander", "first_parameter", "is_static"]

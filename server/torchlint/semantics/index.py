@@ -1,0 +1,291 @@
+"""The one walk over a part: parents, nodes by type, scopes. All that rules subscribe to is found here.
+
+An index holds nothing of other parts, so it lives as long as its part.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope, dotted
+from torchlint.syntax import Part
+
+_NodeT = TypeVar("_NodeT", bound=ast.AST)
+_SKIPPED_FIELDS = frozenset({"ctx", "op", "ops", "type_comment", "kind", "type_ignores"})
+_CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+
+
+@dataclass(eq=False, slots=True)
+class PartIndex:
+    """What stands in one part. ``nodes`` holds the nodes of each exact type in the order of the source."""
+
+    part: Part
+    top: Scope
+    nodes: dict[type[ast.AST], list[ast.AST]] = field(default_factory=dict)
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+    #: Attribute names that are called (``x.backward()`` gives ``backward``), and plain names that are called.
+    called: set[str] = field(default_factory=set)
+    #: Names that are assigned from a name or attribute (``ce = F.cross_entropy``): other names for something.
+    aliases: set[str] = field(default_factory=set)
+
+    def all(self, *types: type[_NodeT]) -> Iterator[_NodeT]:
+        for node_type in types:
+            yield from cast("list[_NodeT]", self.nodes.get(node_type, ()))
+
+    def functions(self) -> Iterator[FunctionNode]:
+        """All functions and methods."""
+        yield from self.all(ast.FunctionDef)
+        yield from self.all(ast.AsyncFunctionDef)
+
+
+def index_of(part: Part) -> PartIndex:
+    """The index of a part, made when it is first asked for."""
+    known = part.__dict__.get("_index")
+    if known is None:
+        known = _index(part)
+        part.__dict__["_index"] = known
+    return cast("PartIndex", known)
+
+
+def _index(part: Part) -> PartIndex:
+    top = Scope(None, None, of_member=part.lead == 1)
+    index = PartIndex(part, top)
+    nodes, child_fields, enter = index.nodes, _CHILD_FIELDS, _ENTER
+    stack: list[tuple[ast.AST, Scope]] = [(statement, top) for statement in reversed(part.body)]
+    while stack:
+        node, scope = stack.pop()
+        node_type = node.__class__
+        known = nodes.get(node_type)
+        if known is None:
+            nodes[node_type] = [node]
+        else:
+            known.append(node)
+        handler = enter.get(node_type)
+        if handler is not None:
+            scope = handler(node, scope, index)
+        fields = child_fields.get(node_type)
+        if fields is None:
+            fields = tuple(name for name in reversed(node_type._fields) if name not in _SKIPPED_FIELDS)
+            child_fields[node_type] = fields
+        attributes = node.__dict__
+        for name in fields:
+            value = attributes.get(name)
+            if value.__class__ is list:
+                for item in reversed(value):
+                    if isinstance(item, ast.AST):
+                        item._parent = node  # type: ignore[attr-defined]
+                        stack.append((item, scope))
+            elif isinstance(value, ast.AST):
+                value._parent = node  # type: ignore[attr-defined]
+                stack.append((value, scope))
+    return index
+
+
+def bind_target(
+    target: ast.expr,
+    kind: Binding,
+    node: ast.AST,
+    value: ast.expr | None,
+    scope: Scope,
+    path: tuple[int | None, ...] = (),
+) -> None:
+    """Record what an assignment target binds: names in the scope, attributes as writes."""
+    match target:
+        case ast.Name(id=name):
+            scope.bind(Definition(name, kind, node, value, path))
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            starred = False
+            for position, element in enumerate(elements):
+                if isinstance(element, ast.Starred):
+                    starred = True
+                    bind_target(element.value, kind, node, value, scope, (*path, None))
+                    continue
+                place = position - len(elements) if starred else position
+                bind_target(element, kind, node, value, scope, (*path, place))
+        case ast.Attribute(value=base, attr=name):
+            base_name = dotted(base)
+            if base_name is not None and isinstance(node, ast.stmt):
+                augmented = kind is Binding.AUGMENTED
+                scope.writes.append(AttributeWrite(base_name, name, target, node, value, path, augmented))
+        case _:
+            pass
+
+
+def _assign(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.Assign)
+    for target in node.targets:
+        bind_target(target, Binding.ASSIGNMENT, node, node.value, scope)
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Name | ast.Attribute):
+            index.aliases.add(target.id)
+    return scope
+
+
+def _annotated(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.AnnAssign)
+    kind = Binding.ASSIGNMENT if node.value is not None else Binding.ANNOTATION
+    bind_target(node.target, kind, node, node.value, scope)
+    return scope
+
+
+def _augmented(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.AugAssign)
+    bind_target(node.target, Binding.AUGMENTED, node, node.value, scope)
+    return scope
+
+
+def _named_expression(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.NamedExpr)
+    holder = scope
+    while holder.parent is not None and isinstance(holder.node, _COMPREHENSIONS):
+        holder = holder.parent
+    bind_target(node.target, Binding.ASSIGNMENT, node, node.value, holder)
+    return scope
+
+
+def _loop(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.For | ast.AsyncFor)
+    bind_target(node.target, Binding.LOOP, node, node.iter, scope)
+    return scope
+
+
+def _with(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.With | ast.AsyncWith)
+    for item in node.items:
+        if item.optional_vars is not None:
+            bind_target(item.optional_vars, Binding.WITH, node, item.context_expr, scope)
+    return scope
+
+
+def _except(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.ExceptHandler)
+    if node.name:
+        scope.bind(Definition(node.name, Binding.EXCEPT, node))
+    return scope
+
+
+def _import(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.Import)
+    for alias in node.names:
+        name = alias.asname or alias.name.partition(".")[0]
+        imported = alias.name if alias.asname else name
+        scope.bind(Definition(name, Binding.IMPORT, node, imported=imported))
+    return scope
+
+
+def _import_from(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.ImportFrom)
+    module = "." * node.level + (node.module or "")
+    for alias in node.names:
+        if alias.name == "*":
+            scope.star_imports.append(module)
+            continue
+        imported = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
+        scope.bind(Definition(alias.asname or alias.name, Binding.IMPORT, node, imported=imported))
+    return scope
+
+
+def _function(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    scope.bind(Definition(node.name, Binding.FUNCTION, node))
+    inner = Scope(node, scope)
+    index.scopes[node] = inner
+    _bind_parameters(node.args, inner)
+    return inner
+
+
+def _lambda(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.Lambda)
+    inner = Scope(node, scope)
+    index.scopes[node] = inner
+    _bind_parameters(node.args, inner)
+    return inner
+
+
+def _bind_parameters(arguments: ast.arguments, scope: Scope) -> None:
+    variable = [item for item in (arguments.vararg, arguments.kwarg) if item is not None]
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *variable):
+        scope.bind(Definition(argument.arg, Binding.PARAMETER, argument))
+
+
+def _class(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.ClassDef)
+    scope.bind(Definition(node.name, Binding.CLASS, node))
+    inner = Scope(node, scope)
+    index.scopes[node] = inner
+    return inner
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _comprehension(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, _COMPREHENSIONS)
+    inner = Scope(node, scope)
+    index.scopes[node] = inner
+    for generator in node.generators:
+        bind_target(generator.target, Binding.COMPREHENSION, node, generator.iter, inner)
+    return inner
+
+
+def _outer_names(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.Global | ast.Nonlocal)
+    scope.outer_names.update(node.names)
+    return scope
+
+
+def _delete(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.Delete)
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            scope.bind(Definition(target.id, Binding.DELETED, node))
+    return scope
+
+
+def _pattern(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    name = getattr(node, "name", None) or getattr(node, "rest", None)
+    if name:
+        scope.bind(Definition(name, Binding.OTHER, node))
+    return scope
+
+
+def _call(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
+    assert isinstance(node, ast.Call)
+    function = node.func
+    if isinstance(function, ast.Attribute):
+        index.called.add(function.attr)
+    elif isinstance(function, ast.Name):
+        index.called.add(function.id)
+    return scope
+
+
+_ENTER: dict[type[ast.AST], Callable[[ast.AST, Scope, PartIndex], Scope]] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.NamedExpr: _named_expression,
+    ast.For: _loop,
+    ast.AsyncFor: _loop,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.ExceptHandler: _except,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.FunctionDef: _function,
+    ast.AsyncFunctionDef: _function,
+    ast.Lambda: _lambda,
+    ast.ClassDef: _class,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.Global: _outer_names,
+    ast.Nonlocal: _outer_names,
+    ast.Delete: _delete,
+    ast.MatchAs: _pattern,
+    ast.MatchStar: _pattern,
+    ast.MatchMapping: _pattern,
+    ast.Call: _call,
+}

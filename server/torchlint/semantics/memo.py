@@ -1,0 +1,102 @@
+"""Values that are computed once and kept over edits, with what they read of the rest of the file.
+
+Whatever a value took from another part goes through ``Memo.read``. A value of an earlier version is good as long as
+all it read is the same now. Reads are compared with ``==``; nodes compare by identity, and unchanged text keeps its
+nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+_T = TypeVar("_T")
+_VERSIONS_KEPT = 32
+Read = tuple[Any, ...]
+
+
+@dataclass(eq=False, slots=True)
+class _Frame:
+    reads: dict[Read, object] = field(default_factory=dict)
+    cache: dict[Hashable, object] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    value: object
+    reads: dict[Read, object]
+    version: int
+
+
+class Memo:
+    """Entries by key. ``look_up`` tells what a read gives in the version that is analysed now."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, _Entry] = {}
+        self._frames: list[_Frame] = [_Frame()]
+        self._running: set[Hashable] = set()
+        self._version = 0
+        self._look_up: Callable[[Read], object] = lambda read: None
+        self._current: dict[Read, object] = {}
+
+    def begin(self, look_up: Callable[[Read], object]) -> None:
+        """Start a new version of the file."""
+        self._version += 1
+        self._look_up = look_up
+        self._current = {}
+        self._frames = [_Frame()]
+        self._running = set()
+
+    def forget_unused(self) -> None:
+        """Drop entries that no recent version asked for (most of their nodes are gone)."""
+        oldest = self._version - _VERSIONS_KEPT
+        if oldest % _VERSIONS_KEPT == 0:
+            self._entries = {key: entry for key, entry in self._entries.items() if entry.version > oldest}
+
+    def read(self, read: Read) -> object:
+        """What the file says to ``read`` now; the value being computed depends on it from here on."""
+        value = self._now(read)
+        self._frames[-1].reads[read] = value
+        return value
+
+    def get(self, key: Hashable, compute: Callable[[], _T], default: _T) -> _T:
+        """The value of ``key``; ``default`` while it is being computed already (recursion)."""
+        entry = self._entries.get(key)
+        if entry is not None and (entry.version == self._version or self._still_good(entry)):
+            entry.version = self._version
+            self._frames[-1].reads.update(entry.reads)
+            return cast("_T", entry.value)
+        if key in self._running:
+            return default
+        frame = _Frame()
+        self._frames.append(frame)
+        self._running.add(key)
+        try:
+            value = compute()
+        finally:
+            self._running.discard(key)
+            self._frames.pop()
+        self._entries[key] = _Entry(value, frame.reads, self._version)
+        self._frames[-1].reads.update(frame.reads)
+        return value
+
+    def cached(self, key: Hashable, compute: Callable[[], _T], default: _T) -> _T:
+        """Like ``get``, for small values asked for often: kept only while the current value is being computed."""
+        cache = self._frames[-1].cache
+        if key in cache:
+            return cast("_T", cache[key])
+        cache[key] = default
+        value = compute()
+        cache[key] = value
+        return value
+
+    def _still_good(self, entry: _Entry) -> bool:
+        return all(self._now(read) == value for read, value in entry.reads.items())
+
+    def _now(self, read: Read) -> object:
+        if read in self._current:
+            return self._current[read]
+        value = self._look_up(read)
+        self._current[read] = value
+        return value

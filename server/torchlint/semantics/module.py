@@ -1,0 +1,361 @@
+"""What one version of a file says to whoever asks about its parts: definitions, classes, scopes.
+
+Everything that crosses from one part to another goes through ``ModuleFacts.read_*``, which tells the memo.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from torchlint.semantics.index import PartIndex, index_of
+from torchlint.semantics.memo import Memo, Read
+from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope
+from torchlint.syntax import Group, Part, SyntaxModule, parent_of, part_of
+
+
+@dataclass(eq=False)
+class ClassFacts:
+    """A class of this file. ``header`` (the class statement without members, for a top-level class) identifies it."""
+
+    header: ast.ClassDef
+    body: tuple[ast.stmt, ...]
+    methods: dict[str, FunctionNode] = field(default_factory=dict)
+    #: What is written to ``self.<name>`` in any method, and names bound in the class body itself.
+    writes: dict[str, list[AttributeWrite]] = field(default_factory=dict)
+    body_definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    #: The node with all members, for rules that want the whole class; None until members are known.
+    whole: ast.ClassDef | None = None
+
+    @property
+    def name(self) -> str:
+        return self.header.name
+
+
+@dataclass(frozen=True, eq=False)
+class UnitNodes:
+    """A piece of the file that rules are run on by itself: a function, a method, a class, or the module's own code."""
+
+    kind: str
+    name: str
+    #: The function, or the class with its members; None for the module's own code.
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None
+    parts: tuple[Part, ...]
+    key: tuple[object, ...]
+
+
+class ModuleFacts:
+    """One version of a file."""
+
+    def __init__(self, syntax: SyntaxModule, memo: Memo) -> None:
+        self.syntax = syntax
+        self.memo = memo
+        self._definitions: dict[str, list[Definition]] = {}
+        self._classes: dict[ast.ClassDef, ClassFacts] = {}
+        self._reaching: dict[frozenset[str], frozenset[str]] = {}
+        self.star_imports: tuple[str, ...] = ()
+        self._collect()
+        memo.begin(self._look_up)
+
+    def _collect(self) -> None:
+        stars: list[str] = []
+        for group in self.syntax.groups:
+            facts = _group_class(group)
+            if facts is not None:
+                self._classes[facts.header] = facts
+                definition = index_of(group.parts[0]).top.definitions[facts.name][-1]
+                self._definitions.setdefault(facts.name, []).append(definition)
+                for statement in facts.body:
+                    statement._parent = facts.header  # type: ignore[attr-defined]
+                continue
+            for part in group.parts:
+                top = index_of(part).top
+                stars.extend(top.star_imports)
+                for name, definitions in top.definitions.items():
+                    self._definitions.setdefault(name, []).extend(definitions)
+        self.star_imports = tuple(stars)
+
+    def _look_up(self, read: Read) -> object:
+        kind = read[0]
+        if kind == "definitions":
+            return tuple(self._definitions.get(read[1], ()))
+        if kind == "stars":
+            return self.star_imports
+        if kind == "calls":
+            return tuple(self._calls_of(read[1]))
+        if kind == "reaches":
+            return self._reaches(read[1], read[2])
+        if kind == "mentions":
+            return any(read[1] in index_of(part).called for group in self.syntax.groups for part in group.parts)
+        facts = self._classes.get(read[1])
+        if facts is None:
+            return None
+        if kind == "method":
+            return facts.methods.get(read[2])
+        if kind == "methods":
+            return tuple(facts.methods.values())
+        if kind == "writes":
+            return tuple(facts.writes.get(read[2], ()))
+        if kind == "attributes":
+            return tuple(facts.writes)
+        if kind == "body":
+            return tuple(facts.body_definitions.get(read[2], ()))
+        if kind == "class":
+            return facts
+        raise KeyError(kind)
+
+    # -- what may be asked ------------------------------------------------------------------------------------------
+
+    def definitions(self, name: str) -> tuple[Definition, ...]:
+        """What the module binds ``name`` to at its top level, in order."""
+        return cast("tuple[Definition, ...]", self.memo.read(("definitions", name)))
+
+    def stars(self) -> tuple[str, ...]:
+        """The modules from which everything is imported at the top level."""
+        return cast("tuple[str, ...]", self.memo.read(("stars",)))
+
+    def other_names(self) -> frozenset[str]:
+        """Names of the module's top level that stand for something with another name: ``import x as y``, ``y = x``."""
+        found: set[str] = set()
+        for name, definitions in self._definitions.items():
+            for definition in definitions:
+                renamed = definition.kind is Binding.IMPORT and definition.imported.rpartition(".")[2] != name
+                value = definition.value
+                assigned = definition.kind is Binding.ASSIGNMENT and isinstance(value, ast.Name | ast.Attribute)
+                if renamed or assigned:
+                    found.add(name)
+        return frozenset(found)
+
+    def imports(self) -> Iterator[tuple[str, str]]:
+        """(name, dotted name) of each name that the top level imports and binds to nothing else. Asked for by fixes."""
+        for name, definitions in self._definitions.items():
+            if all(definition.kind is Binding.IMPORT for definition in definitions):
+                yield name, definitions[-1].imported
+
+    def classes(self) -> tuple[ClassFacts, ...]:
+        """The top-level classes (not recorded as a read: only for who already depends on them)."""
+        return tuple(self._classes.values())
+
+    def calls_of(self, name: str) -> tuple[ast.Call, ...]:
+        """All calls in the file whose function is spelled ``name(...)`` or ``....name(...)``."""
+        return cast("tuple[ast.Call, ...]", self.memo.read(("calls", name)))
+
+    def mentions_call(self, name: str) -> bool:
+        """Whether anything in the file is called by the (last) name ``name``."""
+        return bool(self.memo.read(("mentions", name)))
+
+    def reaches(self, parts: tuple[Part, ...], called: frozenset[str]) -> bool:
+        """Whether code of ``parts``, or functions of this file that it calls by name, call one of these names."""
+        return any(bool(self.memo.read(("reaches", part, called))) for part in parts)
+
+    def _calls_of(self, name: str) -> Iterator[ast.Call]:
+        for group in self.syntax.groups:
+            for part in group.parts:
+                index = index_of(part)
+                if name in index.called:
+                    for call in index.all(ast.Call):
+                        function = call.func
+                        last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+                        if last == name:
+                            yield call
+
+    def _reaches(self, part: Part, called: frozenset[str]) -> bool:
+        return not self._reaching_names(called).isdisjoint(index_of(part).called)
+
+    def _reaching_names(self, called: frozenset[str]) -> frozenset[str]:
+        """``called`` and the names of all functions of the file that lead to one of them."""
+        known = self._reaching.get(called)
+        if known is not None:
+            return known
+        calls = [
+            (node.name, index.called)
+            for group in self.syntax.groups
+            for part in group.parts
+            for index in (index_of(part),)
+            for node in index.functions()
+        ]
+        names = set(called)
+        grown = True
+        while grown:
+            grown = False
+            for name, inside in calls:
+                if name not in names and not names.isdisjoint(inside):
+                    names.add(name)
+                    grown = True
+        self._reaching[called] = frozenset(names)
+        return self._reaching[called]
+
+    def class_facts(self, node: ast.ClassDef) -> ClassFacts:
+        """All of a class: who asks depends on each of its members."""
+        facts = self._facts(node)
+        self.memo.read(("class", facts.header))
+        return facts
+
+    def method(self, node: ast.ClassDef, name: str) -> FunctionNode | None:
+        facts = self._facts(node)
+        if facts.header not in self._classes:
+            return facts.methods.get(name)
+        return cast("FunctionNode | None", self.memo.read(("method", facts.header, name)))
+
+    def methods(self, node: ast.ClassDef) -> tuple[FunctionNode, ...]:
+        facts = self._facts(node)
+        return cast(
+            "tuple[FunctionNode, ...]", self.memo.read(("methods", facts.header)) or tuple(facts.methods.values())
+        )
+
+    def attribute_writes(self, node: ast.ClassDef, name: str) -> tuple[AttributeWrite, ...]:
+        """Each ``self.<name> = ...`` in the methods of a class, in the order of the source."""
+        facts = self._facts(node)
+        if facts.header not in self._classes:
+            return tuple(facts.writes.get(name, ()))
+        return cast("tuple[AttributeWrite, ...]", self.memo.read(("writes", facts.header, name)))
+
+    def attributes(self, node: ast.ClassDef) -> tuple[str, ...]:
+        """The names of all attributes that methods of a class write on ``self``."""
+        facts = self._facts(node)
+        if facts.header not in self._classes:
+            return tuple(facts.writes)
+        return cast("tuple[str, ...]", self.memo.read(("attributes", facts.header)))
+
+    def body_definitions(self, node: ast.ClassDef, name: str) -> tuple[Definition, ...]:
+        """What the class body itself binds ``name`` to."""
+        facts = self._facts(node)
+        if facts.header not in self._classes:
+            return tuple(facts.body_definitions.get(name, ()))
+        return cast("tuple[Definition, ...]", self.memo.read(("body", facts.header, name)))
+
+    def _facts(self, node: ast.ClassDef) -> ClassFacts:
+        known = self._classes.get(node)
+        if known is not None:
+            return known
+        nested = node.__dict__.get("_facts")
+        if nested is None:
+            nested = class_facts(node, tuple(node.body), (index_of(part_of(node)),), node)
+            node.__dict__["_facts"] = nested
+        return cast("ClassFacts", nested)
+
+    def units(self) -> Iterator[UnitNodes]:
+        """The pieces on which rules run, in the order of the source; the module's own code comes last."""
+        own: list[Part] = []
+        for group in self.syntax.groups:
+            if _group_class(group) is not None:
+                yield from _class_units(group)
+            elif len(group.body) == 1 and isinstance(group.body[0], ast.FunctionDef | ast.AsyncFunctionDef):
+                function = group.body[0]
+                yield UnitNodes("function", function.name, function, group.parts, ("unit", function))
+            else:
+                own.extend(group.parts)
+        yield UnitNodes("module", "<module>", None, tuple(own), ("unit", "<module>", *own))
+
+
+def scope_at(node: ast.AST) -> Scope:
+    """The innermost scope in which a node is evaluated (defaults and decorators belong outside their function)."""
+    index = index_of(part_of(node))
+    child: ast.AST = node
+    while "_part" not in child.__dict__:
+        parent = parent_of(child)
+        if parent is None:
+            break
+        scope = index.scopes.get(parent)
+        if scope is not None and _evaluated_inside(parent, child):
+            return scope
+        child = parent
+    return index.top
+
+
+def _evaluated_inside(holder: ast.AST, child: ast.AST) -> bool:
+    if isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return isinstance(child, ast.stmt)
+    return not isinstance(child, ast.arguments)
+
+
+def enclosing_class(node: ast.AST) -> ast.ClassDef | None:
+    """The class in whose body a function or statement stands directly or in a method (the innermost)."""
+    current = parent_of(node)
+    while current is not None:
+        if isinstance(current, ast.ClassDef):
+            return current
+        current = parent_of(current)
+    return None
+
+
+def enclosing_function(node: ast.AST) -> FunctionNode | None:
+    """The innermost function (no lambda) in whose body a node stands; None at the top of a module or class."""
+    return scope_at(node).function
+
+
+def class_facts(
+    header: ast.ClassDef, body: tuple[ast.stmt, ...], indexes: tuple[PartIndex, ...], whole: ast.ClassDef | None
+) -> ClassFacts:
+    facts = ClassFacts(header, body, whole=whole)
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            facts.methods[statement.name] = statement
+    for index in indexes:
+        own = index.scopes.get(header)
+        tops = [own] if own is not None else [index.top]
+        for scope in tops:
+            for name, definitions in scope.definitions.items():
+                facts.body_definitions.setdefault(name, []).extend(definitions)
+        for function, scope in index.scopes.items():
+            method = _method_of(function, facts)
+            if method is None:
+                continue
+            self_name = first_parameter(method)
+            for write in scope.writes:
+                if self_name is not None and write.base == self_name:
+                    facts.writes.setdefault(write.name, []).append(write)
+    return facts
+
+
+def first_parameter(function: FunctionNode) -> str | None:
+    """``self`` as the method spells it; None for a method without one."""
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    return arguments[0].arg if arguments else None
+
+
+def _method_of(node: ast.AST, facts: ClassFacts) -> FunctionNode | None:
+    """The method of the class in which a scope's node stands (nested functions see the same ``self``)."""
+    current: ast.AST | None = node
+    while current is not None:
+        if isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef) and facts.methods.get(current.name) is current:
+            return current
+        if isinstance(current, ast.ClassDef):
+            return None
+        current = None if "_part" in current.__dict__ else parent_of(current)
+    return None
+
+
+def _group_class(group: Group) -> ClassFacts | None:
+    if "_class" not in group.__dict__:
+        group.__dict__["_class"] = _make_group_class(group)
+    return cast("ClassFacts | None", group.__dict__["_class"])
+
+
+def _make_group_class(group: Group) -> ClassFacts | None:
+    if len(group.body) != 1 or not isinstance(group.body[0], ast.ClassDef):
+        return None
+    whole = group.body[0]
+    indexes = tuple(index_of(part) for part in group.parts)
+    if len(group.parts) == 1:
+        return class_facts(whole, tuple(whole.body), indexes, whole)
+    header = cast("ast.ClassDef", group.parts[0].body[0])
+    return class_facts(header, tuple(whole.body), indexes[1:], whole)
+
+
+def _class_units(group: Group) -> Iterator[UnitNodes]:
+    whole = cast("ast.ClassDef", group.body[0])
+    if len(group.parts) == 1:
+        yield UnitNodes("class", whole.name, whole, group.parts, ("unit", whole))
+        return
+    yield UnitNodes("class", whole.name, whole, (), ("unit", "class", whole))
+    rest: list[Part] = [group.parts[0]]
+    for part in group.parts[1:]:
+        body = part.body
+        if len(body) == 1 and isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef):
+            yield UnitNodes("method", f"{whole.name}.{body[0].name}", body[0], (part,), ("unit", body[0]))
+        else:
+            rest.append(part)
+    yield UnitNodes("class body", whole.name, None, tuple(rest), ("unit", "body", *rest))

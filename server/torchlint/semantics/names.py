@@ -1,0 +1,79 @@
+"""Canonical dotted names of expressions: ``F.softmax`` is ``torch.nn.functional.softmax`` where ``F`` is imported so.
+
+A name of this file itself starts with a dot (``.Net``). An expression that may be something unknown has no names.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.semantics.module import ModuleFacts, scope_at
+from torchlint.semantics.scopes import Binding, Definition, Scope
+from torchlint.torch_api import canonical
+from torchlint.torch_api.known import is_known_name
+
+_NO_NAMES: frozenset[str] = frozenset()
+_DEEPEST = 8
+
+
+class NameResolver:
+    """Resolves expressions of one version of a file."""
+
+    def __init__(self, module: ModuleFacts) -> None:
+        self._module = module
+
+    def names(self, expression: ast.expr | None, depth: int = 0) -> frozenset[str]:
+        """All canonical names that an expression can have; empty if any of its definitions is unknown."""
+        if expression.__class__ not in (ast.Name, ast.Attribute) or depth > _DEEPEST:
+            return _NO_NAMES
+        return self._module.memo.cached(("names", expression), lambda: self._names(expression, depth), _NO_NAMES)
+
+    def _names(self, expression: ast.expr | None, depth: int) -> frozenset[str]:
+        if isinstance(expression, ast.Attribute):
+            bases = self.names(expression.value, depth + 1)
+            return frozenset(canonical(f"{base}.{expression.attr}") for base in bases)
+        assert isinstance(expression, ast.Name)
+        definitions = self.definitions(expression.id, scope_at(expression))
+        if not definitions:
+            return self._from_star_import(expression.id)
+        found: set[str] = set()
+        for definition in definitions:
+            names = self._names_of_definition(definition, depth)
+            if names is None:
+                return _NO_NAMES
+            found |= names
+        return frozenset(found)
+
+    def definitions(self, name: str, scope: Scope) -> tuple[Definition, ...]:
+        """All bindings of ``name`` in the scope that a use in ``scope`` sees; empty if there is none in the file."""
+        current: Scope | None = scope
+        while current is not None and (current.parent is not None or current.of_member):
+            visible = current is scope or not current.is_class
+            if visible and name in current.definitions and name not in current.outer_names:
+                return tuple(current.definitions[name])
+            current = current.parent
+        return self._module.definitions(name)
+
+    def _names_of_definition(self, definition: Definition, depth: int) -> frozenset[str] | None:
+        match definition.kind:
+            case Binding.IMPORT:
+                return frozenset((canonical(definition.imported),))
+            case Binding.CLASS | Binding.FUNCTION:
+                return frozenset((f".{definition.name}",))
+            case Binding.ASSIGNMENT if not definition.path:
+                value = definition.value
+                if isinstance(value, ast.Constant) and value.value is None:
+                    return _NO_NAMES  # `X = None` beside a conditional import
+                names = self.names(value, depth + 1)
+                return names or None
+            case Binding.DELETED | Binding.ANNOTATION:
+                return _NO_NAMES
+            case _:
+                return None
+
+    def _from_star_import(self, name: str) -> frozenset[str]:
+        for module in reversed(self._module.stars()):
+            full = canonical(f"{module}.{name}")
+            if is_known_name(full):
+                return frozenset((full,))
+        return _NO_NAMES

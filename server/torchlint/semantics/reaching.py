@@ -1,0 +1,196 @@
+"""Which bindings of a local name can reach each of its uses: the walk over the paths of one function.
+
+Loops are walked twice, so that what the end of a body binds reaches its start; handlers of a `try` are reached from
+any statement of its body. Uses inside nested functions are not recorded: they run at another time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from torchlint.semantics.scopes import Definition, Scope
+
+Environment = dict[str, frozenset[Definition]]
+_NOTHING: frozenset[Definition] = frozenset()
+_DEFERRED = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def reaching_definitions(body: Sequence[ast.stmt], scopes: Iterable[Scope]) -> dict[ast.Name, frozenset[Definition]]:
+    """For each use of a name that ``scopes`` bind, the definitions that can reach it.
+
+    ``scopes`` are the scope of a function, or the top scopes of all parts of a module.
+    """
+    walker = _Walker(scopes)
+    walker.block(body, walker.parameters())
+    return walker.uses
+
+
+class _Walker:
+    def __init__(self, scopes: Iterable[Scope]) -> None:
+        self.uses: dict[ast.Name, frozenset[Definition]] = {}
+        self._bound: dict[ast.AST, list[Definition]] = {}
+        self._locals: set[str] = set()
+        self._breaks: list[list[Environment]] = []
+        self._continues: list[list[Environment]] = []
+        for scope in scopes:
+            for name, definitions in scope.definitions.items():
+                self._locals.add(name)
+                for definition in definitions:
+                    self._bound.setdefault(definition.node, []).append(definition)
+
+    def parameters(self) -> Environment:
+        environment: Environment = {}
+        for node, definitions in self._bound.items():
+            if isinstance(node, ast.arg):
+                environment.update({item.name: frozenset((item,)) for item in definitions})
+        return environment
+
+    def block(self, body: Sequence[ast.stmt], environment: Environment | None) -> Environment | None:
+        for statement in body:
+            if environment is None:
+                return None
+            environment = self._statement(statement, environment)
+        return environment
+
+    def _statement(self, statement: ast.stmt, environment: Environment) -> Environment | None:
+        match statement:
+            case ast.If(test=test, body=body, orelse=orelse):
+                environment = self._evaluate(test, environment)
+                return _join(self.block(body, environment), self.block(orelse, environment))
+            case ast.For() | ast.AsyncFor():
+                environment = self._evaluate(statement.iter, environment)
+                return self._loop(statement, statement.body, statement.orelse, environment)
+            case ast.While(test=test, body=body, orelse=orelse):
+                environment = self._evaluate(test, environment)
+                after = self._loop(statement, body, orelse, environment, test)
+                if isinstance(test, ast.Constant) and test.value and after is not None:
+                    return after
+                return after
+            case ast.With() | ast.AsyncWith():
+                for item in statement.items:
+                    environment = self._evaluate(item.context_expr, environment)
+                return self.block(statement.body, self._bind(statement, environment))
+            case ast.Try():
+                return self._try(statement, environment)
+            case ast.Match(subject=subject, cases=cases):
+                environment = self._evaluate(subject, environment)
+                ends: list[Environment | None] = [environment]
+                for case in cases:
+                    inner = environment
+                    for pattern in ast.walk(case.pattern):
+                        inner = self._bind(pattern, inner)
+                    ends.append(self.block(case.body, inner))
+                return _join(*ends)
+            case ast.Return() | ast.Raise():
+                self._evaluate(statement, environment)
+                return None
+            case ast.Break():
+                if self._breaks:
+                    self._breaks[-1].append(environment)
+                return None
+            case ast.Continue():
+                if self._continues:
+                    self._continues[-1].append(environment)
+                return None
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return self._bind(statement, environment)
+            case ast.AugAssign(target=ast.Name() as name):
+                environment = self._evaluate(statement.value, environment)
+                self._use(name, environment)
+                return self._bind(statement, environment)
+            case _:
+                return self._bind(statement, self._evaluate(statement, environment))
+
+    def _loop(
+        self,
+        node: ast.stmt,
+        body: Sequence[ast.stmt],
+        orelse: Sequence[ast.stmt],
+        before: Environment,
+        test: ast.expr | None = None,
+    ) -> Environment | None:
+        self._breaks.append([])
+        head: Environment | None = before
+        for _ in range(2):
+            self._continues.append([])
+            entered = self._bind(node, head or {})
+            if test is not None:
+                entered = self._evaluate(test, entered)
+            end = self.block(body, entered)
+            head = _join(head, end, *self._continues.pop())
+        after = self.block(orelse, head)
+        return _join(after, *self._breaks.pop())
+
+    def _try(self, statement: ast.Try, environment: Environment) -> Environment | None:
+        reached: list[Environment | None] = [environment]
+        current: Environment | None = environment
+        for inner in statement.body:
+            if current is None:
+                break
+            current = self._statement(inner, current)
+            reached.append(current)
+        current = self.block(statement.orelse, current)
+        at_handler = _join(*reached) or {}
+        handled = [self.block(handler.body, self._bind(handler, at_handler)) for handler in statement.handlers]
+        after = _join(current, *handled)
+        if statement.finalbody:
+            finished = self.block(statement.finalbody, _join(after, at_handler))
+            return finished if after is not None else None
+        return after
+
+    def _bind(self, node: ast.AST, environment: Environment) -> Environment:
+        definitions = self._bound.get(node)
+        if not definitions:
+            return environment
+        changed = dict(environment)
+        for definition in definitions:
+            changed[definition.name] = frozenset((definition,))
+        return changed
+
+    def _use(self, name: ast.Name, environment: Environment) -> None:
+        if name.id in self._locals:
+            self.uses[name] = self.uses.get(name, _NOTHING) | environment.get(name.id, _NOTHING)
+
+    def _evaluate(self, node: ast.AST, environment: Environment) -> Environment:
+        stack: list[ast.AST] = [node]
+        while stack:
+            current = stack.pop()
+            if isinstance(current, ast.Name):
+                if isinstance(current.ctx, ast.Load):
+                    self._use(current, environment)
+                continue
+            if isinstance(current, _DEFERRED):
+                continue
+            if isinstance(current, ast.NamedExpr):
+                environment = self._bind(current, self._evaluate(current.value, environment))
+                continue
+            if isinstance(current, _COMPREHENSIONS):
+                self._comprehension(current, environment)
+                continue
+            stack.extend(reversed(list(ast.iter_child_nodes(current))))
+        return environment
+
+    def _comprehension(self, node: ast.AST, environment: Environment) -> None:
+        targets = {
+            inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+        }
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load) and inner.id not in targets:
+                self._use(inner, environment)
+
+
+def _join(*environments: Environment | None) -> Environment | None:
+    alive = [environment for environment in environments if environment is not None]
+    if not alive:
+        return None
+    first = alive[0]
+    if all(other is first for other in alive[1:]):
+        return first
+    joined: Environment = dict(first)
+    for other in alive[1:]:
+        for name, definitions in other.items():
+            known = joined.get(name)
+            joined[name] = definitions if known is None else known | definitions
+    return joined

@@ -1,0 +1,385 @@
+"""The questions that rules ask, in plain words, about one version of a file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from torchlint import torch_api
+from torchlint.semantics.index import index_of
+from torchlint.semantics.inference import KindInference
+from torchlint.semantics.kinds import Kind
+from torchlint.semantics.literals import UNKNOWN, literal_of
+from torchlint.semantics.module import (
+    ModuleFacts,
+    enclosing_class,
+    enclosing_function,
+    first_parameter,
+    scope_at,
+)
+from torchlint.semantics.names import NameResolver
+from torchlint.semantics.reaching import reaching_definitions
+from torchlint.semantics.scopes import Binding, Definition, FunctionNode
+from torchlint.syntax import parent_of, part_of
+
+_MODULE_BASES = frozenset(
+    (
+        "torch.nn.Module",
+        "pytorch_lightning.LightningModule",
+        "lightning.LightningModule",
+        "lightning.pytorch.LightningModule",
+        "transformers.PreTrainedModel",
+        "torchvision.models.ResNet",
+    )
+)
+_NO_NAMES: frozenset[str] = frozenset()
+
+
+class Semantics:
+    """What the code of one version of a file means, as far as it can be told from the file."""
+
+    def __init__(self, module: ModuleFacts) -> None:
+        self.module = module
+        self._resolver = NameResolver(module)
+        self._inference = KindInference(self)
+
+    # -- names and definitions --------------------------------------------------------------------------------------
+
+    def names(self, expression: ast.expr | None) -> frozenset[str]:
+        """All canonical dotted names an expression can have (``.Net`` for names of this file); empty if unknown."""
+        return self._resolver.names(expression)
+
+    def name(self, expression: ast.expr | None) -> str:
+        """The canonical name of an expression if there is exactly one, else an empty text."""
+        names = self.names(expression)
+        return next(iter(names)) if len(names) == 1 else ""
+
+    def is_named(self, expression: ast.expr | None, *names: str) -> bool:
+        """Whether an expression can only be one of ``names``."""
+        found = self.names(expression)
+        return bool(found) and found <= set(names)
+
+    def is_call_to(self, expression: ast.AST | None, *names: str) -> bool:
+        """Whether an expression is a call of one of these functions or classes."""
+        return isinstance(expression, ast.Call) and self.is_named(expression.func, *names)
+
+    def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
+        """The bindings that can reach this use of a name; where paths are not known (a use in a nested function, a
+        name of the module used in a function) all bindings of the name. Empty: a builtin or an unbound name."""
+        scope = scope_at(name)
+        holder = scope
+        while holder.parent is not None and not isinstance(holder.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if name.id in holder.definitions:
+                return self._resolver.definitions(name.id, scope)
+            holder = holder.parent
+        if isinstance(holder.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if name.id in holder.definitions and name.id not in holder.outer_names:
+                reaching = self._reaching_in(holder.node).get(name)
+                if reaching is not None:
+                    return tuple(sorted(reaching, key=_position))
+        elif not holder.of_member:
+            reaching = self._reaching_in_module().get(name)
+            if reaching:
+                return tuple(reaching)
+        return self._resolver.definitions(name.id, scope)
+
+    def _reaching_in(self, function: FunctionNode) -> dict[ast.Name, frozenset[Definition]]:
+        known: dict[ast.Name, frozenset[Definition]] | None = function.__dict__.get("_reaching")
+        if known is None:  # depends on nothing outside the function
+            scope = index_of(part_of(function)).scopes[function]
+            known = reaching_definitions(function.body, (scope,))
+            function.__dict__["_reaching"] = known
+        return known
+
+    def _reaching_in_module(self) -> dict[ast.Name, frozenset[Definition]]:
+        units = [unit for unit in self.module.units() if unit.kind == "module"]
+        parts = units[0].parts if units else ()
+
+        def compute() -> dict[ast.Name, frozenset[Definition]]:
+            body = [statement for part in parts for statement in part.body]
+            return reaching_definitions(body, [index_of(part).top for part in parts])
+
+        return self.module.memo.get(("reaching", *parts), compute, {})
+
+    def value_of(self, expression: ast.expr | None) -> ast.expr | None:
+        """The expression a value comes from: follows names to their single definition, and ``(x := v)`` and the like.
+
+        Stops at what is no name, and at names with several definitions, parameters and unpacked elements.
+        """
+        for _ in range(8):
+            if isinstance(expression, ast.NamedExpr):
+                expression = expression.value
+                continue
+            if not isinstance(expression, ast.Name):
+                return expression
+            definitions = self.definitions(expression)
+            if len(definitions) != 1:
+                return expression
+            (definition,) = definitions
+            if definition.kind is not Binding.ASSIGNMENT or definition.value is None:
+                return expression
+            value = element_of(definition.value, definition.path)
+            if value is None:
+                return expression
+            expression = value
+        return expression
+
+    def literal(self, expression: ast.expr | None) -> object:
+        """The value of a literal, or of a name whose only binding in its scope is one; else ``UNKNOWN``."""
+        value = literal_of(expression)
+        if value is UNKNOWN and isinstance(expression, ast.Name):
+            definitions = self._resolver.definitions(expression.id, scope_at(expression))
+            if len(definitions) == 1 and definitions[0].kind is Binding.ASSIGNMENT and not definitions[0].path:
+                return literal_of(definitions[0].value)
+        return value
+
+    # -- kinds ------------------------------------------------------------------------------------------------------
+
+    def kind(self, expression: ast.expr | None) -> Kind | None:
+        """What an expression is to PyTorch, or None where nothing proves or suggests it."""
+        return self._inference.kind(expression)
+
+    def attribute_kind(self, owner: ast.ClassDef, name: str) -> Kind | None:
+        """What ``self.<name>`` is in a class of this file."""
+        return self._inference.of_class_attribute(owner, name)
+
+    def definition_kind(self, definition: Definition) -> Kind | None:
+        """What a name is by one of its definitions."""
+        return self._inference.of_definition(definition)
+
+    # -- functions and classes of this file -------------------------------------------------------------------------
+
+    def local_class(self, expression: ast.expr | None) -> ast.ClassDef | None:
+        """The class of this file that an expression names (its header, for a top-level class)."""
+        node = self._local(expression, Binding.CLASS)
+        return node if isinstance(node, ast.ClassDef) else None
+
+    def local_function(self, expression: ast.expr | None) -> FunctionNode | None:
+        """The function of this file that an expression names."""
+        node = self._local(expression, Binding.FUNCTION)
+        return node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None
+
+    def _local(self, expression: ast.expr | None, kind: Binding) -> ast.AST | None:
+        if not isinstance(expression, ast.Name):
+            return None
+        definitions = self.definitions(expression)
+        last = definitions[-1] if definitions else None
+        if last is None or any(definition.kind is not kind for definition in definitions):
+            return None
+        return last.node
+
+    def class_of_self(self, expression: ast.expr | None) -> ast.ClassDef | None:
+        """The class in whose method ``expression`` is the method's own first parameter (``self``)."""
+        if not isinstance(expression, ast.Name):
+            return None
+        function = enclosing_function(expression)
+        while function is not None:
+            holder = parent_of(function)
+            if isinstance(holder, ast.ClassDef):
+                if first_parameter(function) != expression.id or is_static(function):
+                    return None
+                return holder
+            if expression.id in index_of(part_of(function)).scopes[function].definitions:
+                return None
+            function = enclosing_function(function)
+        return None
+
+    def local_bases(self, node: ast.ClassDef) -> tuple[ast.ClassDef, ...]:
+        """The base classes of a class that are classes of this file."""
+        bases = (self.local_class(base) for base in node.bases)
+        return tuple(base for base in bases if base is not None and base is not node)
+
+    def ancestors(self, node: ast.ClassDef) -> frozenset[str]:
+        """Canonical names of all base classes, direct and through classes of this file."""
+
+        def compute() -> frozenset[str]:
+            found: set[str] = set()
+            for base in node.bases:
+                target = base.value if isinstance(base, ast.Subscript) else base
+                found |= self.names(target)
+                local = self.local_class(target)
+                if local is not None and local is not node:
+                    found |= self.ancestors(local)
+            return frozenset(found)
+
+        return self.module.memo.get(("ancestors", node), compute, _NO_NAMES)
+
+    def is_module_class(self, node: ast.ClassDef) -> bool:
+        """Whether a class of this file is a subclass of ``torch.nn.Module`` for certain."""
+        return any(name in _MODULE_BASES or torch_api.is_module_class(name) for name in self.ancestors(node))
+
+    def has_unknown_base(self, node: ast.ClassDef) -> bool:
+        """Whether a base class, direct or indirect, is neither of this file nor of torch (nor ``object``)."""
+        for base in node.bases:
+            target = base.value if isinstance(base, ast.Subscript) else base
+            local = self.local_class(target)
+            if local is not None and local is not node:
+                if self.has_unknown_base(local):
+                    return True
+                continue
+            names = self.names(target)
+            builtin = isinstance(target, ast.Name) and not self.definitions(target)
+            harmless = ("torch.", "abc.ABC", "typing.Generic", "typing.Protocol")
+            if not builtin and not (names and all(name.startswith(harmless) for name in names)):
+                return True
+        return False
+
+    def find_method(self, node: ast.ClassDef, name: str) -> FunctionNode | None:
+        """A method of a class or of its bases in this file."""
+        seen: set[ast.ClassDef] = set()
+        queue = [node]
+        while queue:
+            current = queue.pop(0)
+            if current in seen:
+                continue
+            seen.add(current)
+            method = self.module.method(current, name)
+            if method is not None:
+                return method
+            queue.extend(self.local_bases(current))
+        return None
+
+    def returned_values(self, function: FunctionNode) -> tuple[ast.expr, ...]:
+        """The expressions that a function returns (of its own body, not of nested functions)."""
+        scopes = index_of(part_of(function)).scopes
+        return tuple(
+            node.value
+            for node in nodes_within(function, ast.Return)
+            if isinstance(node, ast.Return) and node.value is not None and _owner(node, scopes) is function
+        )
+
+    def given_for(self, parameter: ast.arg, function: FunctionNode) -> tuple[ast.expr, ...]:
+        """What the calls of a function in this file pass for a parameter; empty if one of them cannot be read."""
+        owner = parent_of(function) if isinstance(parent_of(function), ast.ClassDef) else None
+        called = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
+        positional = [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
+        if owner is not None and not is_static(function):
+            positional = positional[1:]
+        position = positional.index(parameter.arg) if parameter.arg in positional else None
+        values: list[ast.expr] = []
+        for call in self.module.calls_of(called):
+            if not self._calls_function(call, function, owner if isinstance(owner, ast.ClassDef) else None):
+                continue
+            value = argument(call, position, parameter.arg)
+            if value is None:
+                if has_unknown_arguments(call):
+                    return ()
+                continue
+            values.append(value)
+        return tuple(values)
+
+    def _calls_function(self, call: ast.Call, function: FunctionNode, owner: ast.ClassDef | None) -> bool:
+        if owner is None:
+            return self.local_function(call.func) is function
+        if function.name == "__init__":
+            return self.local_class(call.func) is owner
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        receiver = self.class_of_self(call.func.value)
+        if receiver is None:
+            kind = self.kind(call.func.value)
+            receiver = kind.class_node if kind is not None else None
+        return receiver is not None and self.find_method(receiver, function.name) is function
+
+    def methods_called_on(self, name: str, function: FunctionNode) -> frozenset[str]:
+        """The methods that a function calls on the local ``name``."""
+        known: dict[str, set[str]] | None = function.__dict__.get("_called_on")
+        if known is None:
+            known = {}
+            for node in nodes_within(function, ast.Call):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    base = node.func.value
+                    if isinstance(base, ast.Name):
+                        known.setdefault(base.id, set()).add(node.func.attr)
+            function.__dict__["_called_on"] = known
+        return frozenset(known.get(name, ()))
+
+
+def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of some types inside ``root`` (itself included), in the order of the source."""
+    index = index_of(part_of(root))
+    inside = (node for node_type in types for node in index.nodes.get(node_type, ()) if contains(root, node))
+    return inside if len(types) == 1 else iter(sorted(inside, key=lambda node: (_line(node), _column(node))))
+
+
+def contains(root: ast.AST, node: ast.AST) -> bool:
+    """Whether ``node`` is ``root`` or stands inside it (both of one part)."""
+    current: ast.AST | None = node
+    while current is not None:
+        if current is root:
+            return True
+        current = None if "_part" in current.__dict__ else parent_of(current)
+    return False
+
+
+def element_of(value: ast.expr, path: Sequence[int | None]) -> ast.expr | None:
+    """The element of a literal tuple or list that an unpacking path leads to; None where it is not literal."""
+    for index in path:
+        if (
+            not isinstance(value, ast.Tuple | ast.List)
+            or index is None
+            or not -len(value.elts) <= index < len(value.elts)
+        ):
+            return None
+        if any(isinstance(element, ast.Starred) for element in value.elts):
+            return None
+        value = value.elts[index]
+    return value
+
+
+def is_static(function: FunctionNode) -> bool:
+    """Whether a method has no ``self`` because of its decorators."""
+    return any(
+        isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod")
+        for decorator in function.decorator_list
+    )
+
+
+def argument(call: ast.Call, position: int | None, keyword: str | None) -> ast.expr | None:
+    """The argument of a call at a position (from 0) or by keyword; None if absent.
+
+    None too where a starred argument stands before the position: use ``has_unknown_arguments`` to tell.
+    """
+    for item in call.keywords:
+        if item.arg is not None and item.arg == keyword:
+            return item.value
+    if position is None or position >= len(call.args):
+        return None
+    if any(isinstance(item, ast.Starred) for item in call.args[: position + 1]):
+        return None
+    return call.args[position]
+
+
+def has_unknown_arguments(call: ast.Call) -> bool:
+    """Whether a call unpacks arguments (``*args``, ``**kwargs``), so that absence of one cannot be proven."""
+    return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
+
+
+def _owner(node: ast.AST, scopes: object) -> ast.AST | None:
+    return enclosing_function(node)
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
+def _column(node: ast.AST) -> int:
+    return getattr(node, "col_offset", 0)
+
+
+def _position(definition: Definition) -> tuple[int, int]:
+    return _line(definition.node), _column(definition.node)
+
+
+__all__ = [
+    "Semantics",
+    "argument",
+    "contains",
+    "element_of",
+    "enclosing_class",
+    "enclosing_function",
+    "has_unknown_arguments",
+    "is_static",
+    "nodes_within",
+    "scope_at",
+]

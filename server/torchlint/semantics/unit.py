@@ -1,0 +1,114 @@
+"""The piece of a file that rules look at: a function, a method, a class, or the module's own code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from torchlint.semantics.classes import ClassView
+from torchlint.semantics.expansion import Expander
+from torchlint.semantics.flow import EMPTY, Flow
+from torchlint.semantics.index import PartIndex, index_of
+from torchlint.semantics.module import UnitNodes
+from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.semantics import Semantics
+from torchlint.semantics.tracing import Tracer
+from torchlint.syntax import parent_of
+from torchlint.torch_api.torch_range import TorchRange
+
+_NodeT = TypeVar("_NodeT", bound=ast.AST)
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """Where a flow begins: a function, or the module's own code (``function`` is None)."""
+
+    function: FunctionNode | None
+    flow: Flow
+
+    @property
+    def name(self) -> str:
+        return self.function.name if self.function is not None else "<module>"
+
+
+class Unit:
+    """What a rule is given: the nodes of one unit, and the ``semantics`` of the whole file to ask."""
+
+    def __init__(self, nodes: UnitNodes, semantics: Semantics, torch: TorchRange | None, in_notebook: bool) -> None:
+        self._nodes = nodes
+        self.semantics = semantics
+        #: The releases of torch that the project allows; None where nothing is known.
+        self.torch = torch
+        self.in_notebook = in_notebook
+        self.indexes: tuple[PartIndex, ...] = tuple(index_of(part) for part in nodes.parts)
+
+    @property
+    def kind(self) -> str:
+        return self._nodes.kind
+
+    @property
+    def name(self) -> str:
+        return self._nodes.name
+
+    def all(self, *types: type[_NodeT]) -> Iterator[_NodeT]:
+        """The nodes of some exact types in the unit, in the order of the source for each type."""
+        for index in self.indexes:
+            yield from index.all(*types)
+
+    def classes(self) -> Iterator[ClassView]:
+        """The classes of the unit."""
+        node = self._nodes.node
+        if isinstance(node, ast.ClassDef) and not self._nodes.parts:
+            for facts in self.semantics.module.classes():
+                if facts.whole is node:
+                    yield ClassView(self.semantics, facts.header)
+            return
+        for found in self.all(ast.ClassDef):
+            if self._nodes.kind != "class body" or parent_of(found) is not None:
+                yield ClassView(self.semantics, found)
+
+    def functions(self) -> Iterator[FunctionNode]:
+        """All functions and methods of the unit, nested ones too."""
+        for index in self.indexes:
+            yield from index.functions()
+
+    def roots(self, called: frozenset[str]) -> Iterator[Root]:
+        """The flows that begin in the unit and in which one of the names ``called`` is called, directly or through
+        functions of this file."""
+        if not self._nodes.parts or not self.semantics.module.reaches(self._nodes.parts, called):
+            return
+        for function in self.functions():
+            if not _is_nested(function):
+                yield Root(function, flow_of(self.semantics, function))
+        if self._nodes.kind == "module":
+            yield Root(None, self._module_flow())
+
+    def _module_flow(self) -> Flow:
+        parts = self._nodes.parts
+
+        def compute() -> Flow:
+            tracer = Tracer(self.semantics)
+            body = [statement for part in parts for statement in part.body]
+            return Expander(tracer).module(tracer.module(body))
+
+        return self.semantics.module.memo.get(("module flow", *parts), compute, EMPTY)
+
+
+def flow_of(semantics: Semantics, function: FunctionNode) -> Flow:
+    """The flow of a function with the calls of functions of this file followed."""
+
+    def compute() -> Flow:
+        return Expander(Tracer(semantics)).function(function)
+
+    return semantics.module.memo.get(("expanded flow", function), compute, EMPTY)
+
+
+def _is_nested(function: FunctionNode) -> bool:
+    parent = parent_of(function)
+    while parent is not None:
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            return True
+        parent = parent_of(parent)
+    return False
