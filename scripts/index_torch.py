@@ -6,6 +6,7 @@ the diff (one fact a line) and commits it:
     python scripts/index_torch.py            # rewrite the files
     python scripts/index_torch.py --check    # say which files differ, status 1 if any; the test suite does the same
 
+numpy is needed, and torchvision and pillow for the two files about torchvision, which else stay as they are.
 Everything is found by running torch; what running cannot tell (what a loss expects, since when a replacement exists)
 stands in a table in scripts/torch_index/ with its source. torchlint itself never imports torch: it reads the files.
 """
@@ -38,7 +39,7 @@ def contents() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
     import torch
 
-    from scripts.torch_index import amp, calls, classes, factories, losses, modules, names
+    from scripts.torch_index import amp, calls, classes, factories, losses, modules, names, vision
 
     builders: dict[str, Callable[[], Mapping[str, Any]]] = {
         "names": names.build,
@@ -49,9 +50,18 @@ def contents() -> dict[str, str]:
         "calls": calls.build,
         "methods": calls.build_methods,
         "amp": amp.build,
-        "about": lambda: {"torch": torch.__version__.partition("+")[0]},
     }
-    return {f"{name}.json": dumps(build()) for name, build in builders.items()}
+    tables = {name: build() for name, build in builders.items()}
+    if vision.available():
+        tables.update(torchvision=vision.build(), torchvision_names=vision.build_names())
+        vision_version = vision.load().__version__
+    else:
+        vision_version = json.loads((DATA / "about.json").read_text(encoding="utf-8"))["torchvision"]
+    tables["about"] = {
+        "torch": torch.__version__.partition("+")[0],
+        "torchvision": vision_version.partition("+")[0],
+    }
+    return {f"{name}.json": dumps(table) for name, table in tables.items()}
 
 
 def main() -> int:

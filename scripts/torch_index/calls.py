@@ -6,10 +6,11 @@ import contextlib
 import inspect
 from typing import Any
 
+import numpy
 import torch
 
 from . import trials
-from .signatures import Parameter, documented, listed, parameters_of, schemas, tensor_methods
+from .signatures import Parameter, documented, listed, methods, parameters_of, schemas, tensor_methods
 
 # Prefixes of functions worth calling: those of other modules act on the process, on devices, or on modules.
 COMPUTING = ("torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.signal.windows.")
@@ -57,16 +58,21 @@ def schema_kinds(dotted: str) -> list[str]:
 
 # Parameters that change the kind of the result when they are given: `torch.max(x)` is a tensor, `torch.max(x, dim=1)`
 # a named tuple. Those of C++ are found from the schemas too, and the indexer says where this table does not have them.
+# What it then is stands after a colon where it is always the same (the second argument of `torch.max` may be a tensor).
 VARYING = {
     "max": "dim",
+    "median": "dim:tensors",
     "min": "dim",
-    "median": "dim",
-    "nanmedian": "dim",
-    "type": "dtype",
+    "nanmedian": "dim:tensors",
+    "size": "dim:number",
+    "stride": "dim:number",
+    "type": "dtype:tensor",
     "unique": "return_inverse return_counts",
     "unique_consecutive": "return_inverse return_counts",
-    "where": "",
 }
+
+# Called with the parameter of VARYING above, or without it where that is another thing.
+PLAIN = {"torch.Tensor.stride": "other", "torch.Tensor.type": "other"}
 
 
 def varying(dotted: str, kind: str | None) -> list[str]:
@@ -87,7 +93,7 @@ def written(parameters: list[Parameter] | None) -> str | None:
 def build() -> dict[str, list[Any]]:
     """Dotted name -> [kind of result or null, parameters or null, parameters that change the kind of result]."""
     table: dict[str, list[Any]] = {}
-    for dotted, value in listed():
+    for dotted, value in [*listed(), *methods()]:
         parameters = parameters_of(dotted, value)
         kind = returns(dotted, value, parameters)
         if parameters is None and kind in (None, "other"):
@@ -128,7 +134,9 @@ def build_methods() -> dict[str, list[Any]]:
             method_outcomes(name, parameters) if parameters is not None and not trials.NOT_CALLED.match(name) else set()
         )
         said = [trials.documented_kind(each.result) for each in documented(name, value.__doc__)]
-        if name.endswith("_"):
+        if f"torch.Tensor.{name}" in PLAIN:
+            kind = PLAIN[f"torch.Tensor.{name}"]
+        elif name.endswith("_"):
             kind = "self"
         elif outcomes - {"self", "changed"}:
             ordered = [k for k in ("tensor", "tensors", "number", "other") if k in outcomes]
@@ -162,9 +170,6 @@ def other_types(name: str) -> list[str]:
         "bytes": bytes,
         "int": int,
         "float": float,
+        "ndarray": numpy.ndarray,
     }
-    with contextlib.suppress(ImportError):
-        import numpy
-
-        types["ndarray"] = numpy.ndarray
     return [label for label, cls in types.items() if hasattr(cls, name)]

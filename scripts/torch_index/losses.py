@@ -28,7 +28,6 @@ EXPECTS: dict[str, str] = {
     # torchvision 0.24, torchvision/ops/focal_loss.py: "inputs: A float tensor ... The predictions for each example"
     # that it gives to binary_cross_entropy_with_logits.
     "torchvision.ops.sigmoid_focal_loss": "logits",
-    "torchvision.ops.focal_loss.sigmoid_focal_loss": "logits",
 }
 
 

@@ -8,6 +8,7 @@ import sys
 import types
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -49,6 +50,8 @@ SKIPPED_PACKAGES = (
     "torch.utils.data.datapipes",
     "torch.utils.data.backward_compatibility",
     "torch.xpu._gpu_trace",
+    "torchvision.image",
+    "torchvision.io.video",
 )
 
 # Where two names of one object are both documented, the one that torchlint calls canonical.
@@ -65,10 +68,10 @@ def is_skipped(name: str) -> bool:
     return f"{name}.".startswith(tuple(f"{package}." for package in SKIPPED_PACKAGES))
 
 
-def public_modules() -> Iterator[tuple[str, types.ModuleType]]:
-    """Every importable module of torch without an underscore in its path, outside of SKIPPED_PACKAGES."""
-    yield "torch", torch
-    pending = [("torch.", torch.__path__)]
+def public_modules(root: types.ModuleType) -> Iterator[tuple[str, types.ModuleType]]:
+    """Every importable module of a package without an underscore in its path, outside of SKIPPED_PACKAGES."""
+    yield root.__name__, root
+    pending = [(f"{root.__name__}.", root.__path__)]
     while pending:
         prefix, path = pending.pop(0)
         for found in pkgutil.iter_modules(path, prefix):
@@ -85,29 +88,32 @@ def public_modules() -> Iterator[tuple[str, types.ModuleType]]:
                 pending.append((name + ".", module.__path__))
 
 
-def all_bindings() -> dict[str, Any]:
-    """Dotted name -> object, for each class, function, dtype and layout bound in a public module of torch."""
+@cache  # importing more of torch while it runs replaces some functions, e.g. torch.manual_seed
+def all_bindings(root: types.ModuleType = torch) -> dict[str, Any]:
+    """Dotted name -> object, for each class, function, dtype and layout bound in a public module of the package."""
     bindings: dict[str, Any] = {}
-    for module_name, module in public_modules():
+    for module_name, module in public_modules(root):
         for name, value in vars(module).items():
-            if isinstance(value, Indexed) and belongs_to_torch(value):
+            if isinstance(value, Indexed) and belongs_to(root, value):
                 bindings[f"{module_name}.{name}"] = value
-    bindings["torch._tensor.Tensor"] = torch.Tensor
+    if root is torch:
+        bindings["torch._tensor.Tensor"] = torch.Tensor
     # Private modules that tracebacks and old code name: only what they define themselves.
     for module_name, module in list(sys.modules.items()):
-        if module_name.startswith("torch.") and "._" in module_name and not is_skipped(module_name):
+        if module_name.startswith(f"{root.__name__}.") and "._" in module_name and not is_skipped(module_name):
             for name, value in list(vars(module).items()):
                 if isinstance(value, (type, types.FunctionType)) and value.__module__ == module_name:
                     bindings[f"{module_name}.{name}"] = value
     return bindings
 
 
-def belongs_to_torch(value: Any) -> bool:
+def belongs_to(root: types.ModuleType, value: Any) -> bool:
+    """Whether the package defines the object."""
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
-        return True
+        return root is torch
     module = getattr(value, "__module__", None)
     # Built in functions of torch._C have no module; those of `math`, `operator` and their kind name theirs.
-    return module is None or module == "torch" or bool(module.startswith("torch."))
+    return (module is None and root is torch) or f"{module}.".startswith(f"{root.__name__}.")
 
 
 def is_exported(dotted: str, value: Any) -> bool:
@@ -148,9 +154,10 @@ def choose(names: list[str], value: Any) -> str:
     return min(names, key=key)
 
 
-def build() -> dict[str, dict[str, str]]:
+@cache
+def build(root: types.ModuleType = torch) -> dict[str, dict[str, str]]:
     """Module -> name bound there -> canonical dotted name, for each binding that is not canonical itself."""
-    bindings = all_bindings()
+    bindings = all_bindings(root)
     groups: dict[int, list[str]] = defaultdict(list)
     for dotted, value in bindings.items():
         groups[id(value)].append(dotted)

@@ -1,11 +1,11 @@
 """Parameters of torch's public callables: from signatures, or from docstrings and schemas for what is C++."""
 
-# ruff: noqa: SIM905
 from __future__ import annotations
 
 import contextlib
 import importlib
 import inspect
+import itertools
 import re
 import types
 from collections.abc import Iterator
@@ -46,8 +46,24 @@ def listed() -> Iterator[tuple[str, Any]]:
             dotted = f"{module_name}.{name}"
             if name.startswith("_") or not callable(value) or isinstance(value, types.ModuleType) or dotted in aliases:
                 continue
-            if isinstance(value, names.Indexed) and names.belongs_to_torch(value) and names.is_exported(dotted, value):
+            if isinstance(value, names.Indexed) and names.belongs_to(torch, value) and names.is_exported(dotted, value):
                 yield dotted, value
+
+
+# Classes whose methods user code calls with arguments that rules read.
+METHODS_OF = """
+torch.amp.GradScaler torch.distributions.Distribution torch.nn.Module torch.optim.LBFGS torch.optim.Optimizer
+torch.optim.lr_scheduler.LRScheduler torch.optim.lr_scheduler.ReduceLROnPlateau torch.utils.data.DistributedSampler
+""".split()
+
+
+def methods() -> Iterator[tuple[str, Any]]:
+    """(dotted name, function) of the public methods that the classes of METHODS_OF define themselves."""
+    for dotted in METHODS_OF:
+        module, _, name = dotted.rpartition(".")
+        for method, value in sorted(vars(getattr(importlib.import_module(module), name)).items()):
+            if not method.startswith("_") and isinstance(value, types.FunctionType):
+                yield f"{dotted}.{method}", value
 
 
 def tensor_methods() -> Iterator[tuple[str, Any]]:
@@ -77,11 +93,14 @@ def split_parameters(text: str) -> list[Parameter]:
         else:
             parts[-1] += character
     cleaned: list[Parameter] = []
+    keyword_only = False
     for part in parts:
         # docstrings write "dim=0", "dim: int = 0", "int dim", "[dim]"
         name = re.split(r"[=:]", part, maxsplit=1)[0].strip().strip("[]").split(" ")[-1].replace("\\", "")
         if re.fullmatch(r"\*{0,2}\w+|\*", name):
-            cleaned.append(Parameter(name, "=" not in part and not name.startswith("*")))
+            # a keyword without "=" in a docstring has a default all the same, e.g. those of `torch.asarray`
+            cleaned.append(Parameter(name, not keyword_only and "=" not in part and not name.startswith("*")))
+            keyword_only = keyword_only or name.startswith("*")
     return cleaned
 
 
@@ -99,9 +118,16 @@ def from_signature(signature: inspect.Signature) -> list[Parameter]:
     return found
 
 
+# Where a name is the name of an operator.
+OPERATORS = {"torch", "torch.Tensor", "torch.fft", "torch.linalg", "torch.nn.functional", "torch.special"}
+
+
 def schemas(dotted: str) -> list[Any]:
     """The operator schemas of a function or method written in C++, without those that write to `out=`."""
-    *_, package, name = dotted.split(".")
+    owner, _, name = dotted.rpartition(".")
+    package = owner.rpartition(".")[2]
+    if owner not in OPERATORS:
+        return []
     operator = {"linalg": "linalg_", "special": "special_", "fft": "fft_"}.get(package, "") + name
     found = torch._C._jit_get_schemas_for_operator(f"aten::{operator}")
     found = [s for s in found if not s.overload_name.endswith("out") and not any(a.is_out for a in s.arguments)]
@@ -142,7 +168,7 @@ def parameters_of(dotted: str, value: Any) -> list[Parameter] | None:
     known: list[Parameter] | None = None
     with contextlib.suppress(ValueError, TypeError):
         known = from_signature(inspect.signature(value))
-        if known and known[0].name == "self" and dotted.startswith("torch.Tensor."):
+        if known and known[0].name == "self" and "." in value.__qualname__ and not isinstance(value, type):
             del known[0]
     if known is not None and [p.name for p in known] != ["*args", "**kwargs"]:
         return known
@@ -153,7 +179,19 @@ def parameters_of(dotted: str, value: Any) -> list[Parameter] | None:
     if not signatures:
         return known or (None if isinstance(value, type) else from_schema(dotted))
     best = signatures[0]
-    for other in signatures[1:]:  # a later signature that only adds to the first one, as those of `torch.max`
-        if [p.name for p in other[: len(best)]] == [p.name for p in best]:
-            best = other
+    if any(p.name.strip("*") and p.name.startswith("*") for p in best):
+        return best
+    for other in signatures[1:]:  # one that only adds to the first, as the second of `torch.sum`
+        known_names = positional(best)
+        if len(positional(other)) > len(known_names) == len(common(other, best)):
+            best = [p._replace(required=p.required and p.name in known_names) for p in other]
     return best
+
+
+def positional(parameters: list[Parameter]) -> list[str]:
+    return [p.name for p in itertools.takewhile(lambda p: not p.name.startswith("*"), parameters)]
+
+
+def common(first: list[Parameter], second: list[Parameter]) -> list[str]:
+    pairs = zip(positional(first), positional(second), strict=False)
+    return [a for a, b in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)]

@@ -1,6 +1,5 @@
 """Calls of torch functions with typical arguments, to see what they return and whether they change their input."""
 
-# ruff: noqa: SIM905
 from __future__ import annotations
 
 import contextlib
@@ -60,6 +59,7 @@ def common() -> dict[str, Any]:
     values.update(theta=rand(1, 2, 3), grid=rand(1, 4, 4, 2), query=rand(1, 4, 4), key=rand(1, 4, 4), training=True)
     values.update(num_groups=2, output_size=2, threshold=0.5, threshold_=0.5, maxnorm=1.0, tol=1e-6, sparse_dim=1)
     values.update(input_lengths=torch.tensor([4]), target_lengths=torch.tensor([2]), lower=0.1, upper=0.3, dimension=0)
+    values.update(device_type="cpu")
     return values
 
 
@@ -124,7 +124,7 @@ def quiet(seconds: int = 2) -> Iterator[None]:
 def attempt(function: Callable[..., Any], parameters: list[Parameter], values: Mapping[str, Any]) -> Any:
     """The result of one call with a value for each required parameter; raises whatever the call raises."""
     positional: list[Any] = []
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, Any] = dict(EXTRA.get(function.__name__, {}))
     keyword_only = False
     for name, required in parameters:
         if name.startswith("*"):
@@ -140,6 +140,17 @@ def attempt(function: Callable[..., Any], parameters: list[Parameter], values: M
             positional.append(values[name])
     with quiet():
         return function(*positional, **keywords)
+
+
+# Functions that need one of several optional arguments.
+EXTRA: dict[str, dict[str, Any]] = {
+    "fractional_max_pool2d": {"output_size": 2},
+    "fractional_max_pool3d": {"output_size": 2},
+    "interpolate": {"scale_factor": 2},
+    "upsample": {"scale_factor": 2},
+    "upsample_bilinear": {"scale_factor": 2},
+    "upsample_nearest": {"scale_factor": 2},
+}
 
 
 def results(function: Callable[..., Any], parameters: list[Parameter]) -> Iterator[tuple[Mapping[str, Any], Any]]:
@@ -169,6 +180,6 @@ def documented_kind(result: str | None) -> str | None:
         return "tensor"
     if re.search(r"Tensor", text) and re.match(r"[(\[]|[Tt]uple|[Ll]ist|seq|Sequence|.*Tensors", text):
         return "tensors"
-    if re.fullmatch(r"(bool|int|float|Number|complex)\b.{0,12}", text):
+    if re.fullmatch(r"(bool|int|float|Number|complex)( or .{1,8})?", text):
         return "number"
     return "other" if not re.search("Tensor", text) else None

@@ -3,8 +3,9 @@
 torchlint never imports torch. `scripts/index_torch.py`, run by a developer with the torch to be indexed installed,
 finds the facts by running torch and writes the files; `about.json` names the version. To regenerate after a release:
 
-    python -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
-    /tmp/torch/bin/python scripts/index_torch.py     # then read the diff: one fact a line
+    python -m venv torch-venv
+    torch-venv/bin/pip install torch torchvision numpy pillow     # CPU builds are enough
+    torch-venv/bin/python scripts/index_torch.py                  # then read the diff: one fact a line
 
 Names are dotted, as an import would write them; every function takes any name of an object and `canonical` says which
 one the data files use. A name that is not known gives False, None or the name itself, never an error.
@@ -31,8 +32,10 @@ from .classes import (
     is_sampler,
     is_scaler,
     is_scheduler,
+    is_torchvision_model,
     needs_metric,
     role,
+    torchvision_model_mode_dependent,
 )
 from .factories import FactoryFacts, factory_facts
 from .losses import LossInput, is_loss_class, is_loss_function, loss_expects
@@ -75,6 +78,7 @@ __all__ = [
     "is_sampler",
     "is_scaler",
     "is_scheduler",
+    "is_torchvision_model",
     "keyword_only_parameters_of",
     "loss_expects",
     "module_facts",
@@ -86,4 +90,5 @@ __all__ = [
     "role",
     "signature_of",
     "tensor_method",
+    "torchvision_model_mode_dependent",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 from .names import canonical
 from .tables import table
@@ -68,6 +68,9 @@ class TensorMethod:
     also_on: tuple[str, ...] = ()
 
 
+_NOTHING_KNOWN = (None, "", "", "", "")
+
+
 @cache
 def tensor_method(name: str) -> TensorMethod | None:
     """The method of torch.Tensor with this bare name, e.g. "detach"; None when there is none."""
@@ -76,9 +79,8 @@ def tensor_method(name: str) -> TensorMethod | None:
         return None
     returns, discarding_is_mistake, written, varies_with, also_on = entry
     signature = None if written is None else Signature.parse(written)
-    return TensorMethod(
-        name, returns, discarding_is_mistake, signature, tuple(varies_with.split()), tuple(also_on.split())
-    )
+    varying = tuple(each.partition(":")[0] for each in varies_with.split())
+    return TensorMethod(name, returns, discarding_is_mistake, signature, varying, tuple(also_on.split()))
 
 
 @lru_cache(maxsize=4096)
@@ -113,16 +115,20 @@ def positional_index(name: str, parameter: str) -> int | None:
 def result_of(name: str, given: Collection[str] = ()) -> ResultKind | None:
     """What a call returns, when parameters of the names in `given` are passed; None where that is not known.
 
-    `given` matters for few functions: `torch.max(x)` returns a tensor, `torch.max(x, dim=1)` a named tuple.
+    `given` matters for few functions: `torch.median(x)` returns a tensor, `torch.median(x, dim=1)` a named tuple, and
+    `torch.max(x, y)` may be either, by what `y` is.
     """
     name = canonical(name)
+    kind: ResultKind | None
     if name.startswith("torch.Tensor."):
-        method = tensor_method(name[len("torch.Tensor.") :])
-        kind, varies_with = (method.returns, method.varies_with) if method else (None, ())
+        kind, _, _, varying, _ = table("methods").get(name[len("torch.Tensor.") :], _NOTHING_KNOWN)
     else:
-        kind, _, varying = table("calls").get(name, (None, None, ""))
-        varies_with = tuple(varying.split())
-    return None if any(parameter in given for parameter in varies_with) else kind
+        kind, _, varying = table("calls").get(name, _NOTHING_KNOWN[:3])
+    for each in varying.split():
+        parameter, _, other_kind = each.partition(":")
+        if parameter in given:
+            return cast("ResultKind", other_kind) or None
+    return kind
 
 
 def returns_tensor(name: str, given: Collection[str] = ()) -> bool:

@@ -1,4 +1,7 @@
-"""Which classes are optimizers, schedulers, scalers, loaders, datasets, samplers: by their bases in torch 2.13."""
+"""Which classes are optimizers, schedulers, scalers, loaders, datasets, samplers, by their bases in torch 2.13.
+
+Those of torchvision 0.28 too, with its model builders (scripts/torch_index/classes.py and vision.py).
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,31 @@ _METRIC_REQUIRED = frozenset({"torch.optim.lr_scheduler.ReduceLROnPlateau"})
 
 
 def role(name: str) -> str | None:
-    """ "module", "optimizer", "scheduler", "scaler", "loader", "dataset", "sampler", "distribution", "parameter",
-    "autograd-function", or None for a name that is no such class."""
-    found: str | None = table("classes").get(canonical(name))
+    """What an object made by calling the name is, or None for a name that is not known to make one of these.
+
+    "module", "optimizer", "scheduler", "scaler", "loader", "dataset", "sampler", "distribution", "parameter",
+    "autograd-function"; of torchvision also "model" (a function of torchvision.models that builds a module) and
+    "transform" (a module of torchvision.transforms, which has no parameters).
+    """
+    name = canonical(name)
+    found: str | None = table("classes").get(name)
+    if found is None and name.startswith("torchvision."):
+        found = table("torchvision").get(name, (None,))[0]
     return found
+
+
+def is_torchvision_model(name: str) -> bool:
+    """Whether the name is a model builder of torchvision, e.g. `torchvision.models.resnet18`."""
+    return role(name) == "model"
+
+
+def torchvision_model_mode_dependent(name: str) -> bool | None:
+    """Whether train() and eval() make a difference for what the builder makes by default; None for other names.
+
+    Few do not: `torchvision.models.vit_b_16` has only dropout layers of probability 0 unless it is told otherwise.
+    """
+    entry = table("torchvision").get(canonical(name))
+    return entry[1] if entry and entry[0] == "model" else None
 
 
 def is_optimizer(name: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, Literal
 
+from .classes import role
 from .names import canonical
 from .tables import table
 
@@ -123,9 +124,8 @@ def _fits(value: object, sample: Any) -> bool | None:
 
 
 def is_module_class(name: str) -> bool:
-    """Whether the name is torch.nn.Module or a class of torch that derives from it."""
-    name = canonical(name)
-    return name in table("modules") or table("classes").get(name) == "module"
+    """Whether the name is torch.nn.Module or a class of torch or torchvision that derives from it."""
+    return role(name) in ("module", "transform")
 
 
 @lru_cache(maxsize=1)
