@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,8 @@ from torchlint.torch_api.torch_range import TorchRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+_CODE = re.compile(r"[A-Za-z]+\d+")
 
 #: Folders that hold other people's code, or none. Every name matches at any depth.
 DEFAULT_EXCLUDE = (
@@ -175,7 +178,11 @@ class Settings:
 
 
 def _unknown(selector: str, rules: Iterable[RuleLike]) -> str:
-    return f"unknown rule `{selector}`{suggestion(selector, words(rules))}"
+    known = words(rules)
+    if _CODE.fullmatch(selector):
+        # Codes are near each other and mean different things: only their case can be guessed.
+        known = [word for word in known if word == selector.upper()]
+    return f"unknown rule `{selector}`{suggestion(selector, known)}"
 
 
 def parse_settings(table: Mapping[str, Any], origin: Origin, root: Path | None) -> Settings:
