@@ -75,6 +75,7 @@ class SettingsResolver:
     def forget(self) -> None:
         """Look at everything anew: a file of settings or of requirements has changed."""
         self._folders: dict[Path, Settings | SettingsError] = {}
+        self._found: dict[Path, Settings | None] = {}
         self._read: dict[Path, Settings | SettingsError | None] = {}
         self._finished: dict[tuple[Path | None, str], Settings] = {}
         # Reading requirements needs modules that no door loads before it has a file to lint.
@@ -103,12 +104,14 @@ class SettingsResolver:
         return self._finish(settings, folder if settings.torch is None else None)
 
     def _nearest(self, folder: Path) -> Settings | None:
-        for parent in (folder, *folder.parents):
-            for name in SETTINGS_FILES:
-                found = self._in_file(parent / name) if _is_file(parent / name) else None
-                if found is not None:
-                    return found
-        return None
+        """The settings of the nearest folder that has any."""
+        if folder not in self._found:
+            own = (self._in_file(path) for name in SETTINGS_FILES if _is_file(path := folder / name))
+            found = next((settings for settings in own if settings is not None), None)
+            if found is None and folder.parent != folder:
+                found = self._nearest(folder.parent)
+            self._found[folder] = found
+        return self._found[folder]
 
     def _in_file(self, path: Path) -> Settings | None:
         if path not in self._read:
