@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from pathspec import GitIgnoreSpec
 
+from torchlint.settings.errors import SettingsError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from torchlint.settings.discovery import SettingsResolver
 
@@ -36,15 +38,24 @@ class _Ignored:
         return False
 
 
-def discover(paths: Iterable[Path], resolver: SettingsResolver) -> Iterator[Path]:
+def _raise(folder: Path, error: Exception) -> None:
+    raise error
+
+
+def discover(
+    paths: Iterable[Path], resolver: SettingsResolver, failed: Callable[[Path, Exception], None] = _raise
+) -> Iterator[Path]:
     """The files to lint: those named, whatever they are called, and the Python files and notebooks below folders.
 
     In the order of the paths, and by name in a folder; none twice. Links to folders are not followed. A path that does
-    not exist is given back like a file, for the reader to say so. Raises SettingsError.
+    not exist is given back like a file, for the reader to say so.
+
+    ``failed`` is told of each folder that is left out because it cannot be read (OSError) or because its settings are
+    wrong (SettingsError); without it the error is raised.
     """
     seen: set[Path] = set()
     for path in paths:
-        found = _below(path, resolver) if path.is_dir() else iter((path,))
+        found = _below(path, resolver, failed) if path.is_dir() else iter((path,))
         for file in found:
             absolute = Path(os.path.abspath(file))  # noqa: PTH100 - `a/../b` is `b`; Path.resolve would follow links
             if absolute not in seen:
@@ -52,26 +63,36 @@ def discover(paths: Iterable[Path], resolver: SettingsResolver) -> Iterator[Path
                 yield file
 
 
-def _below(folder: Path, resolver: SettingsResolver) -> Iterator[Path]:
+def _below(folder: Path, resolver: SettingsResolver, failed: Callable[[Path, Exception], None]) -> Iterator[Path]:
     start = Path(os.path.abspath(folder))  # noqa: PTH100
-    settings = resolver.settings_for(start)
+    try:
+        settings = resolver.settings_for(start)
+    except SettingsError as error:
+        failed(folder, error)
+        return
     # A folder that was named is searched even if patterns exclude it, and those then begin there.
     base = start if settings.root != start and settings.excludes(start, folder=True) else None
     ignored = _above(start)
     if ignored.matches(f"{start.as_posix()}/"):
         ignored = _Ignored()
-    yield from _walk(folder, start, ignored, base, resolver)
+    yield from _walk(folder, start, ignored, base, resolver, failed)
 
 
 def _walk(
-    shown: Path, folder: Path, ignored: _Ignored, base: Path | None, resolver: SettingsResolver
+    shown: Path,
+    folder: Path,
+    ignored: _Ignored,
+    base: Path | None,
+    resolver: SettingsResolver,
+    failed: Callable[[Path, Exception], None],
 ) -> Iterator[Path]:
-    settings = resolver.settings_for(folder)
     ignored = ignored.inside(folder)
     try:
+        settings = resolver.settings_for(folder)
         with os.scandir(folder) as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
-    except OSError:
+    except (OSError, SettingsError) as error:
+        failed(shown, error)
         return
     for entry in ordered:
         is_folder = entry.is_dir(follow_symlinks=False)
@@ -83,7 +104,7 @@ def _walk(
         if settings.respect_gitignore and ignored.matches(f"{path.as_posix()}/" if is_folder else path.as_posix()):
             continue
         if is_folder:
-            yield from _walk(shown / entry.name, path, ignored, base, resolver)
+            yield from _walk(shown / entry.name, path, ignored, base, resolver, failed)
         else:
             yield shown / entry.name
 

@@ -1,0 +1,74 @@
+"""The ``torchlint`` command."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib import import_module
+
+import click
+
+from torchlint._version import __version__
+
+#: Exit status: nothing of level warning or error found, something found, could not run.
+CLEAN, FOUND, FAILED = 0, 1, 2
+_INTERRUPTED = 130
+
+#: Where each command lives: a command that is not asked for is not imported.
+_HOMES = {
+    "check": "torchlint.cli.check:check",
+    "rule": "torchlint.cli.describe:rule",
+    "rules": "torchlint.cli.describe:rules",
+    "server": "torchlint.cli.other:server",
+    "debug": "torchlint.cli.other:debug",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_HOMES)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _HOMES:
+            return None
+        module, _, attribute = _HOMES[name].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if args and (args[0] in {"-", "."} or args[0].endswith((".py", ".pyi", ".ipynb", "/"))):
+                raise click.UsageError(f"{error.message} To lint it: torchlint check {args[0]}", ctx) from None
+            raise
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="torchlint %(version)s")
+def commands() -> None:
+    """Find the mistakes in PyTorch code that raise no error.
+
+    Exit status of every command: 0 all is well, 1 findings of level warning or error, 2 could not run.
+    """
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    try:
+        status = commands.main(prog_name="torchlint", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = FAILED
+    except click.Abort:
+        click.echo("Interrupted.", err=True)
+        status = _INTERRUPTED
+    except Exception:
+        # Python's own status for this would be 1, which says "findings".
+        traceback.print_exc()
+        click.echo("torchlint: internal error; please report it with the lines above.", err=True)
+        status = FAILED
+    sys.exit(status if isinstance(status, int) else CLEAN)

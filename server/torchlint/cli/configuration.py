@@ -1,0 +1,98 @@
+"""What the command line says, on top of the settings of each file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from torchlint.finding import Severity
+from torchlint.rules import all_rules
+from torchlint.settings import Selection, Settings, SettingsError, SettingsResolver, read_settings
+from torchlint.settings.selection import specificity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from torchlint.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that choose settings; values only, so that every process can have its own configuration."""
+
+    selection: Selection = field(default_factory=Selection)
+    #: The settings file for all files, in place of the nearest of each.
+    config: Path | None = None
+    #: No settings file at all.
+    isolated: bool = False
+    #: None: what the settings say.
+    unsafe_fixes: bool | None = None
+
+
+def selection(select: Iterable[str], ignore: Iterable[str], extend_select: Iterable[str]) -> Selection:
+    """The selection of options that may be repeated, each with selectors between commas."""
+    return Selection(_split(select) or None, _split(ignore), _split(extend_select))
+
+
+def _split(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """The settings to lint a file with, and the rules whose hints somebody asked for."""
+
+    settings: Settings
+    asked: frozenset[str]
+
+    def shows(self, finding: Finding) -> bool:
+        """Hints stay in the editor, but for those of rules that were selected by name, family or `ALL`."""
+        return finding.severity is not Severity.HINT or finding.code in self.asked
+
+
+class Configuration:
+    """The settings of many files under the options of a run."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.resolver = SettingsResolver(isolated=options.isolated, config=options.config, override=options.selection)
+        self._finished: dict[int, tuple[Settings, FileSettings]] = {}
+
+    def check(self) -> None:
+        """Raise SettingsError for what is wrong whatever the files are: an unknown rule, a bad ``--config``."""
+        Settings(override=self._options.selection).validate(all_rules())
+        config = self._options.config
+        if config is not None and read_settings(config) is None:
+            raise SettingsError("has no table [tool.torchlint]", config)
+
+    def settings_for(self, path: Path) -> FileSettings:
+        """The settings of a file. Raises SettingsError, each time, when its file of settings is wrong."""
+        found = self.resolver.settings_for(path)
+        if id(found) not in self._finished:
+            found.validate(all_rules())
+            self._finished[id(found)] = (found, self._finish(found))
+        return self._finished[id(found)][1]
+
+    def _finish(self, settings: Settings) -> FileSettings:
+        override = settings.override or Selection()
+        selectors = [*(override.select or ()), *override.extend_select]
+        if override.select is None:
+            selectors += [*(settings.select or ()), *settings.extend_select]
+        asked = frozenset(
+            rule.code for rule in all_rules() if any(specificity(s, rule.code, rule.name) for s in selectors)
+        )
+        # Rules that could only give hints that nobody sees do not run: `--fix` must not act on them either.
+        hidden = tuple(
+            rule.code
+            for rule in all_rules()
+            if rule.code not in asked
+            and settings.severity_of(rule.code, rule.name, rule.level.severity) is Severity.HINT
+        )
+        unsafe = self._options.unsafe_fixes
+        finished = replace(
+            settings,
+            override=replace(override, ignore=(*override.ignore, *hidden)),
+            unsafe_fixes=settings.unsafe_fixes if unsafe is None else unsafe,
+        )
+        return FileSettings(finished, asked)

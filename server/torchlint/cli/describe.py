@@ -1,0 +1,104 @@
+"""``torchlint rule`` and ``torchlint rules``: what the rules say, without opening a browser."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from torchlint.cli.terminal import color_option, look_of, write
+from torchlint.rules import all_rules, find_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchlint.reports.look import Look
+    from torchlint.rules import Rule
+
+_HEADING = re.compile(r"#+\s+(?P<title>.*)")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<address>[^)\s]+)\)")
+
+format_option = click.option(
+    "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."
+)
+
+
+@click.command()
+@click.argument("name", metavar="RULE")
+@format_option
+@color_option
+def rule(name: str, output_format: str, color: str) -> None:
+    """Explain RULE, given by its name (missing-zero-grad) or its code (TL201)."""
+    found = find_rule(name)
+    if found is None:
+        raise click.BadParameter(_unknown(name), param_hint="RULE")
+    look = look_of(color, sys.stdout)
+    if output_format == "json":
+        write(json.dumps(_description(found), indent=2) + "\n", look)
+    else:
+        write("".join(f"{line}\n" for line in _page(found, look)), look)
+
+
+@click.command()
+@format_option
+@color_option
+def rules(output_format: str, color: str) -> None:
+    """List all rules."""
+    look = look_of(color, sys.stdout)
+    if output_format == "json":
+        write(json.dumps([_description(found) for found in all_rules()], indent=2) + "\n", look)
+    else:
+        write("".join(f"{line}\n" for line in _table(look)), look)
+
+
+def _unknown(name: str) -> str:
+    names = [known for found in all_rules() for known in (found.code, found.name)]
+    close = difflib.get_close_matches(name, names, n=1) or difflib.get_close_matches(name.upper(), names, n=1)
+    return f"there is no rule `{name}`. " + (
+        f"Did you mean `{close[0]}`?" if close else "`torchlint rules` lists all of them."
+    )
+
+
+def _description(rule: type[Rule]) -> dict[str, Any]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "level": rule.level.value,
+        "fix": rule.fix.value,
+        "summary": rule.summary,
+        "documentation": rule.documentation(),
+    }
+
+
+def _table(look: Look) -> Iterator[str]:
+    head = ("code", "name", "level", "fix", "what it reports")
+    rows = [(r.code, r.name, r.level.value, r.fix.value, r.summary) for r in all_rules()]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(4)]
+    for number, row in enumerate([head, *rows]):
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, [*widths, 0], strict=True)]
+        line = "  ".join(cells)
+        yield look.paint(line, bold=True) if number == 0 else look.paint(cells[0], "red") + line[len(cells[0]) :]
+
+
+def _page(rule: type[Rule], look: Look) -> Iterator[str]:
+    """The rule's Markdown as a manual page: titles at the margin, text two columns in, code four more."""
+    yield look.paint(f"{rule.name} ({rule.code})", bold=True)
+    yield f"  {rule.summary}"
+    yield f"  Level: {rule.level.value}. Fix: {rule.fix.value}."
+    yield ""
+    code = False
+    for line in rule.documentation().strip().splitlines():
+        if _FENCE.match(line):
+            code = not code
+        elif code:
+            yield look.paint(f"      {line}", "cyan") if line.strip() else ""
+        elif heading := _HEADING.match(line):
+            yield look.paint(heading["title"], bold=True)
+        else:
+            text = _LINK.sub(r"\g<text> (\g<address>)", line)
+            yield f"  {text}" if text.strip() else ""

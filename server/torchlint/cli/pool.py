@@ -1,0 +1,103 @@
+"""Many files in several processes, the outcomes in the order of the files."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from torchlint.cli.one_file import FileLinter, Job, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import ProcessPoolExecutor
+    from pathlib import Path
+
+#: Below this many bytes of source, starting processes takes longer than they save.
+_WORTH_PROCESSES = 300_000
+#: Small, so that the processes end together and an interrupt is soon obeyed.
+_FILES_A_TASK = 4
+
+
+def default_jobs() -> int:
+    """The processors that this process may use (a container may have fewer than the machine)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def lint_files(files: Sequence[Path], linter: FileLinter, jobs: int) -> Iterator[Outcome]:
+    """Lint all files, in at most ``jobs`` processes; an outcome for each file, in order, as soon as it can be given."""
+    jobs = min(jobs, len(files))
+    if jobs <= 1 or _bytes(files) < _WORTH_PROCESSES:
+        for file in files:
+            yield linter.lint_file(file)
+        return
+    done = 0
+    for outcome in _pooled(files, linter.job, jobs):
+        yield outcome
+        done += 1
+    # Fewer outcomes than files: a process died and took the pool with it. One by one, the file at fault is found.
+    yield from _one_by_one(files[done:], linter.job)
+
+
+def _pooled(files: Sequence[Path], job: Job, jobs: int) -> Iterator[Outcome]:
+    from concurrent.futures.process import BrokenProcessPool
+
+    executor = _executor(job, jobs)
+    try:
+        yield from executor.map(_lint_in_process, files, chunksize=_FILES_A_TASK)
+    except BrokenProcessPool:
+        return
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _one_by_one(files: Sequence[Path], job: Job) -> Iterator[Outcome]:
+    from concurrent.futures.process import BrokenProcessPool
+
+    executor = _executor(job, 1)
+    try:
+        for file in files:
+            error = (future := executor.submit(_lint_in_process, file)).exception()
+            if not isinstance(error, BrokenProcessPool):
+                yield future.result()
+                continue
+            yield Outcome(failed=True, messages=(f"{file}: the process that linted this file died",))
+            executor = _executor(job, 1)
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _executor(job: Job, jobs: int) -> ProcessPoolExecutor:
+    from concurrent.futures import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(jobs, initializer=_start_process, initargs=(job,))
+
+
+#: Of a worker process, made once, so that the settings that it has read stay read.
+_linter: FileLinter | None = None
+
+
+def _start_process(job: Job) -> None:
+    global _linter
+    _linter = FileLinter(job)
+    # Ctrl-C reaches the whole process group; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _lint_in_process(file: Path) -> Outcome:
+    assert _linter is not None
+    return _linter.lint_file(file)
+
+
+def _bytes(files: Sequence[Path]) -> int:
+    total = 0
+    for file in files:
+        try:
+            total += file.stat().st_size
+        except OSError:
+            continue
+        if total >= _WORTH_PROCESSES:
+            break
+    return total
