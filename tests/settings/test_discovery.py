@@ -159,6 +159,17 @@ def test_what_git_ignores_is_left_out_at_every_level(tmp_path: Path) -> None:
     assert len(found(tmp_path)) == len(files)
 
 
+def test_an_ignore_file_goes_over_gitignore(tmp_path: Path) -> None:
+    write(tmp_path, dict.fromkeys(["a.py", "b.py", "c.py"], ""))
+    write(tmp_path, {".gitignore": "a.py\nb.py\n", ".ignore": "!b.py\nc.py\n"})
+    assert found(tmp_path) == ["b.py"]
+
+
+def test_a_bad_row_of_gitignore_costs_itself(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "b.py": "", ".gitignore": "!\na.py\n"})
+    assert found(tmp_path) == ["b.py"]
+
+
 def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
     write(tmp_path, {"a/b.py": "", "a/c.py": ""})
     (tmp_path / "a" / "loop").symlink_to(tmp_path / "a", target_is_directory=True)
@@ -174,3 +185,13 @@ def test_a_wrong_settings_file_on_the_way_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="unknown key `nonsense`"):
         found(tmp_path)
     assert found(tmp_path, resolver=SettingsResolver(isolated=True)) == ["a/x.py"]
+
+
+def test_a_folder_that_must_be_left_out_is_said_and_the_others_are_found(tmp_path: Path) -> None:
+    write(tmp_path, {"a/torchlint.toml": "nonsense = 1", "a/x.py": "", "b/y.py": ""})
+    failures: list[tuple[Path, Exception]] = []
+    paths = discover([tmp_path], SettingsResolver(), lambda folder, error: failures.append((folder, error)))
+    assert [path.name for path in paths] == ["y.py"]
+    ((folder, error),) = failures
+    assert folder == tmp_path / "a"
+    assert isinstance(error, SettingsError)

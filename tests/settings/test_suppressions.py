@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import tokenize
+from pathlib import Path
 
 import pytest
 
@@ -203,3 +205,18 @@ def test_what_a_comment_says_at_a_position() -> None:
     assert at("E501") == (None, "", "noqa")
     assert at("a\n") is None
     assert suppression_at(document, 2, 8) is None
+
+
+@pytest.mark.parametrize("name", ["argparse.py", "typing.py", "test/test_fstring.py", "test/test_grammar.py"])
+def test_a_comment_can_be_put_on_every_row_of_real_files(name: str) -> None:
+    path = Path(tokenize.__file__).parent / name
+    if not path.exists():
+        pytest.skip("this Python has no tests of its own")
+    with tokenize.open(path) as file:
+        document = Document(file.read())
+    rows = range(1, document.lines.row_count + 1)
+    edits = {edit for row in rows for edit in suppression_edit_at(document, row, ("TL201",)).edits}
+    after = document.with_edits(edits)
+    assert ast.dump(ast.parse(after.text)) == ast.dump(ast.parse(document.text))
+    found = Suppressions.from_document(after)
+    assert all(found.suppresses(finding(row)) for row in rows)

@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from torchlint.settings.discovery import SettingsResolver
 
 SUFFIXES = (".py", ".pyi", ".ipynb")
+#: The second is that of ripgrep and its kin, for what git tracks and searches should pass over; it wins.
+IGNORE_FILES = (".gitignore", ".ignore")
 
 
 class _Ignored:
-    """The `.gitignore` files that reach into a folder, the nearest last."""
+    """The `.gitignore` and `.ignore` files that reach into a folder, the nearest last."""
 
     def __init__(self, specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> None:
         self._specs = specs
 
     def inside(self, folder: Path) -> _Ignored:
         """What holds in ``folder``, which lies in the folder that this is for."""
-        spec = _read(folder / ".gitignore")
-        return self if spec is None else _Ignored((*self._specs, (f"{folder.as_posix().rstrip('/')}/", spec)))
+        read = (_read(folder / name) for name in IGNORE_FILES)
+        prefix = f"{folder.as_posix().rstrip('/')}/"
+        own = tuple((prefix, spec) for spec in read if spec is not None)
+        return _Ignored((*self._specs, *own)) if own else self
 
     def matches(self, path: str) -> bool:
         """Whether git ignores a path with `/`, absolute, with `/` at the end for a folder."""

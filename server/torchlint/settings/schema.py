@@ -286,3 +286,5 @@ _READERS: dict[str, tuple[str, Callable[[object, str, Origin], object]]] = {
     "respect-noqa": ("respect_noqa", _boolean),
     "respect-gitignore": ("respect_gitignore", _boolean),
 }
+#: The keys of the table, as they are written in TOML.
+KEYS = tuple(_READERS)
