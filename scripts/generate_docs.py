@@ -36,9 +36,9 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
 def page(rule: type[Rule]) -> str:
     """The page of one rule."""
     # The words behind the language are for the tests (docs/rule-tests.md).
-    text = re.sub(r"^```python .*$", "```python", rule.documentation.strip(), flags=re.MULTILINE)
+    text = re.sub(r"^```python .*$", "```python", rule.documentation().strip(), flags=re.MULTILINE)
     return (
-        f"# {rule.name} ({rule.code})\n\n{rule.summary}.\n\n"
+        f"# {rule.name} ({rule.code})\n\n{rule.summary}\n\n"
         f"Level: {LEVELS[rule.level]}. Fix: {FIXES[rule.fix]}.\n\n{text}\n\n"
         f"## Turn it off\n\n"
         f'On one line: `# torchlint: ignore[{rule.name}]`. Everywhere: `ignore = ["{rule.name}"]`'

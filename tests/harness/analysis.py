@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from torchlint.linter import Analysis, Linter
-from torchlint.settings.schema import settings_from_table
-
 from torchlint.finding import Finding, Fix, TextEdit
+from torchlint.linter import Analysis, Linter
+from torchlint.rules import all_rules
 from torchlint.settings import Settings
+from torchlint.settings.schema import Origin, parse_settings
 from torchlint.text import Document, decode_document
 
 #: More rounds than any honest rule needs; a fix that brings back its own finding would go on for ever.
@@ -28,7 +28,9 @@ class Program:
 
     @cached_property
     def settings(self) -> Settings:
-        return settings_from_table(self.table)
+        settings = parse_settings(self.table, Origin(), None)
+        settings.validate(all_rules())
+        return settings
 
     @cached_property
     def analysis(self) -> Analysis:

@@ -26,7 +26,7 @@ def _program(rule: type[Rule], block: Block) -> Program:
 
 
 def _blocks(rule: type[Rule]) -> tuple[RuleDocumentation, Block, Block]:
-    documentation = read_documentation(rule.documentation)
+    documentation = read_documentation(rule.documentation())
     assert documentation.example is not None, "no Python block below '## Example'"
     assert documentation.use_instead is not None, "no Python block below '## Use instead'"
     return documentation, documentation.example, documentation.use_instead
@@ -34,7 +34,7 @@ def _blocks(rule: type[Rule]) -> tuple[RuleDocumentation, Block, Block]:
 
 @every_rule
 def test_headings_stand_in_order(rule: type[Rule]) -> None:
-    headings = read_documentation(rule.documentation).headings
+    headings = read_documentation(rule.documentation()).headings
     unknown = [heading for heading in headings if heading not in KNOWN_HEADINGS]
     assert not unknown, f"unknown headings: {unknown}; known are {KNOWN_HEADINGS}"
     assert list(headings) == [heading for heading in KNOWN_HEADINGS if heading in headings], "out of order"
