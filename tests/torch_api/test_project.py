@@ -129,13 +129,20 @@ def test_requirements_files(tmp_path: Path, text: str, expected: str | None) -> 
         ("- 'pytorch 2.4.*'", "==2.4.*"),
         ("- pytorch-gpu=2.4  # comment", "==2.4.*"),
         ("    - torch>=2.2", ">=2.2"),
+        ("- pytorch=1.7.1=py3.7_cuda10.2.89_cudnn7.6.5_0", "==1.7.1.*"),
         ("- pytorch", None),
         ("- pytorch-lightning=2.4", None),
         ("- torchvision=0.19", None),
     ],
 )
 def test_conda_environments(tmp_path: Path, line: str, expected: str | None) -> None:
-    assert found(tmp_path, environment__yml=f"name: x\ndependencies:\n  - python=3.11\n  {line}\n") == expected
+    assert (
+        found(
+            tmp_path,
+            environment__yml=f"name: x\nchannels:\n  - pytorch\ndependencies:\n  - python=3.11\n  {line}\nprefix: /x\n",
+        )
+        == expected
+    )
 
 
 def test_a_folder_of_requirements_files(tmp_path: Path) -> None:

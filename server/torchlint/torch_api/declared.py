@@ -29,6 +29,7 @@ _COMMENT = re.compile(r"(?:^|\s)#.*")
 _OPTION = re.compile(r"\s--?\w.*")
 _CONTINUED = re.compile(r"\\\r?\n")
 _WHEEL = re.compile(r"[^/\\\s]*\.whl")
+_DEPENDENCIES = re.compile(r"^dependencies:.*?(?=^\w|\Z)", re.DOTALL | re.MULTILINE)
 _CONDA = re.compile(r"""\s*-\s*['"]?(?:[\w./-]+::)?(pytorch|torch)(?:-gpu|-cpu)?(?![\w-])\s*([^'"#]*)""")
 
 
@@ -83,7 +84,9 @@ def in_requirements(text: str) -> list[SpecifierSet]:
 def in_conda_environment(text: str) -> list[SpecifierSet]:
     """The `pytorch` of a conda environment file, or the `torch` of its pip part, found line by line."""
     found = []
-    for line in text.splitlines():
+    # A channel may be called `pytorch` too.
+    dependencies = _DEPENDENCIES.search(text)
+    for line in dependencies[0].splitlines() if dependencies else ():
         match = _CONDA.match(line)
         if not match:
             continue
