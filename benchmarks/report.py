@@ -22,7 +22,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         return f"| {' | '.join(padded)} |"
 
     rule = ["-" * width if column == 0 else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    return "\n".join([text(lines[0]), f"|-{'-|-'.join(rule)}-|", *(text(line) for line in lines[1:])])
+    return "\n".join([text(lines[0]), f"| {' | '.join(rule)} |", *(text(line) for line in lines[1:])])
 
 
 def milliseconds(seconds: float) -> str:
