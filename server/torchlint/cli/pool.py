@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from torchlint.cli.one_file import FileLinter, Job, Outcome
@@ -30,8 +32,11 @@ def lint_files(files: Sequence[Path], linter: FileLinter, jobs: int) -> Iterator
     """Lint all files, in at most ``jobs`` processes; an outcome for each file, in order, as soon as it can be given."""
     jobs = min(jobs, len(files))
     if jobs <= 1 or _bytes(files) < _WORTH_PROCESSES:
-        for file in files:
-            yield linter.lint_file(file)
+        with _collecting_between_files():
+            for number, file in enumerate(files):
+                if number:
+                    gc.collect()
+                yield linter.lint_file(file)
         return
     done = 0
     for outcome in _pooled(files, linter.job, jobs):
@@ -39,6 +44,21 @@ def lint_files(files: Sequence[Path], linter: FileLinter, jobs: int) -> Iterator
         done += 1
     # Fewer outcomes than files: a process died and took the pool with it. One by one, the file at fault is found.
     yield from _one_by_one(files[done:], linter.job)
+
+
+@contextmanager
+def _collecting_between_files() -> Iterator[None]:
+    """Keep Python's cyclic garbage collector from looking again and again at trees that are all still in use.
+
+    It costs a third of a run otherwise. What is there at the start is never looked at.
+    """
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def _pooled(files: Sequence[Path], job: Job, jobs: int) -> Iterator[Outcome]:
@@ -82,12 +102,15 @@ _linter: FileLinter | None = None
 def _start_process(job: Job) -> None:
     global _linter
     _linter = FileLinter(job)
+    gc.freeze()
+    gc.disable()
     # Ctrl-C reaches the whole process group; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _lint_in_process(file: Path) -> Outcome:
     assert _linter is not None
+    gc.collect()
     return _linter.lint_file(file)
 
 
