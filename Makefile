@@ -27,7 +27,6 @@ $(VENV)/pyvenv.cfg:
 	$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
 
 $(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg
-	$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
 	$(RUN) -m pip install --quiet --editable .
 	@touch $@
 
@@ -58,7 +57,7 @@ lint: $(VENV)/.developer
 
 types: $(VENV)/.developer
 	$(BIN)/mypy
-	$(BIN)/mypy scripts benchmarks tests/harness
+	$(BIN)/mypy scripts benchmarks tests/harness tests/corpus tests/project tests/rules
 
 client: node_modules/.installed $(VENV)/.installed
 	npm run --silent check

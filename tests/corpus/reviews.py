@@ -97,6 +97,6 @@ def _keyed(reviews: Iterable[Review]) -> dict[tuple[str, str, str, int], Review]
     keyed = {}
     for review in sorted(reviews, key=lambda one: (one.file, one.row)):
         key = (review.rule, review.file, review.source)
-        keyed[(*key, counts[key])] = review
+        keyed[review.rule, review.file, review.source, counts[key]] = review
         counts[key] += 1
     return keyed
