@@ -57,14 +57,14 @@ def build() -> dict[str, dict[str, Any]]:
             raise AssertionError(f"{old} no longer warns: read its release notes")
         if parameter not in new_parameters:
             raise AssertionError(f"{new} has no parameter {parameter}")
-        unknown = [p for p in old_parameters if p not in new_parameters and not p.startswith("*")]
+        if set(old_parameters) - set(new_parameters):
+            raise AssertionError(f"{new} lacks parameters of {old}: {old_parameters}")
         table[old] = {
             "deprecated_since": DEPRECATED_SINCE,
             "device": device,
             "device_parameter": parameter,
             "old_parameters": " ".join(old_parameters),
             "new_parameters": " ".join(new_parameters),
-            "renamed": {p: {"fwd": "fwd"}.get(p) for p in unknown},
             "replacement": new,
             "replacement_since": since,
         }

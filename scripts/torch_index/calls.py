@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 import torch
 
 from . import trials
-from .signatures import Parameter, documented, listed, methods, parameters_of, schemas, tensor_methods
+from .signatures import Parameter, documented, listed, methods, parameters_of, schemas, tensor_methods, undispatched
 
 # Prefixes of functions worth calling: those of other modules act on the process, on devices, or on modules.
 COMPUTING = ("torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.signal.windows.")
@@ -29,7 +30,7 @@ def returns(dotted: str, value: Any, parameters: list[Parameter] | None) -> str 
         return "other"
     said = [trials.documented_kind(each.result) for each in documented(name, value.__doc__)]
     with contextlib.suppress(ValueError, TypeError):
-        annotation = inspect.signature(value).return_annotation
+        annotation = inspect.signature(undispatched(value)).return_annotation
         if annotation is not inspect.Signature.empty:
             said.append(trials.documented_kind(inspect.formatannotation(annotation)))
     computing = dotted.startswith(COMPUTING) or dotted.count(".") == 1
@@ -113,15 +114,24 @@ def has_changed(before: torch.Tensor, after: torch.Tensor) -> bool:
 def method_outcomes(name: str, parameters: list[Parameter]) -> set[str]:
     """What calls of the method returned; "self" when it changed the tensor that it was called on and returned it."""
     outcomes: set[str] = set()
-    for values in trials.settings():
-        tensor = values["self"].clone()
+
+    def run(tensor: torch.Tensor, call: Callable[[torch.Tensor], Any]) -> None:
         before = tensor.clone()
         with contextlib.suppress(Exception):
-            result = trials.attempt(getattr(tensor, name), parameters, values)
+            result = call(tensor)
             if has_changed(before, tensor):
                 outcomes.add("self" if result is tensor else "changed")
             else:
                 outcomes.add("self" if name.endswith("_") and result is tensor else trials.kind_of(result))
+
+    if name.strip("_") in trials.ARGUMENTS:
+        tensor, *others = trials.ARGUMENTS[name.strip("_")]
+        if isinstance(tensor, torch.Tensor):
+            with trials.quiet():
+                keywords = trials.KEYWORDS.get(name.strip("_"), {})
+                run(tensor.clone(), lambda tensor: getattr(tensor, name)(*others, **keywords))
+    for values in trials.settings():
+        run(values["self"].clone(), lambda tensor: trials.attempt(getattr(tensor, name), parameters, values))  # noqa: B023
     return outcomes
 
 

@@ -28,7 +28,11 @@ def build() -> dict[str, str]:
     aliases = {f"{module}.{name}" for module, entries in names.build().items() for name in entries}
     table: dict[str, str] = {}
     for dotted, value in bindings.items():
-        if dotted in aliases or not isinstance(value, type) or not names.is_exported(dotted, value):
+        if dotted in aliases or not isinstance(value, type):
+            continue
+        # private bases count too where they are at home: user code derives from `torch.nn.modules.loss._Loss`
+        at_home = dotted == f"{value.__module__}.{value.__qualname__}" and "._" not in value.__module__
+        if not at_home and not names.is_exported(dotted, value):
             continue
         for role, bases in ROLES:
             if issubclass(value, bases):

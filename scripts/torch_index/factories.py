@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,13 +39,19 @@ OWN: dict[str, tuple[Any, ...]] = {
     "scalar_tensor": (1.0,),
     "sparse_bsc_tensor": (torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, 1, 1), (1, 1)),
     "sparse_bsr_tensor": (torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1, 1, 1), (1, 1)),
-    "sparse_compressed_tensor": (),
+    "sparse_compressed_tensor": (torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1)),
     "sparse_coo_tensor": (torch.tensor([[0], [0]]), torch.ones(1), (1, 1)),
     "sparse_csc_tensor": (torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1)),
     "sparse_csr_tensor": (torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1)),
     "tensor": ([1.0, 2.0],),
     "tril_indices": (3, 3),
     "triu_indices": (3, 3),
+}
+
+# Arguments that must be given by name.
+KEYWORDS: dict[str, dict[str, Any]] = {
+    "general_cosine": {"a": [0.5, 0.5]},
+    "sparse_compressed_tensor": {"layout": torch.sparse_csr},
 }
 
 # `torch.float32` for most, integers for those that only make integers.
@@ -101,6 +108,8 @@ def build() -> dict[str, dict[str, Any]]:
     for dotted, value in candidates():
         name = dotted.rpartition(".")[2]
         parameters = parameters_of(dotted, value) or []
+        if name in KEYWORDS:
+            value = partial(value, **KEYWORDS[name])
         arguments = working_arguments(dotted, value, parameters)
         if arguments is None:
             continue

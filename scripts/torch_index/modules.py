@@ -71,7 +71,10 @@ OWN: dict[str, Arguments] = {
 
 # Classes whose parameters and modes are those of what they are given. "Container" is the old name of Module.
 CONTAINERS = {"Container", "DataParallel", "Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList"}
-CONTAINERS |= {"Sequential", "TransformerDecoder", "TransformerEncoder"}
+CONTAINERS |= {"Sequential"}
+
+# Made of a layer that is given: they have parameters, and whether they depend on the mode is the layer's affair.
+STACKS = {"TransformerDecoder", "TransformerEncoder"}
 
 # Recurrent classes hide their signature behind overloads: the documented order (torch 2.13, `torch.nn.RNN` and others).
 RECURRENT_PARAMETERS = {
@@ -297,13 +300,9 @@ def switches(outcomes: list[tuple[Arguments, bool]], default: bool) -> list[dict
 def kind_of(name: str, cls: type[nn.Module]) -> str:
     if name == "MultiheadAttention":
         return "layer"
-    if name in CONTAINERS and not name.startswith("Transformer"):
+    if name in CONTAINERS:
         return "container"
     return KINDS[cls.__module__.rpartition(".")[2]]
-
-
-def container_facts() -> dict[str, Any]:
-    return {"has_parameters": "by-arguments", "parameters_default": False, "mode_dependent": "by-arguments"}
 
 
 def build() -> dict[str, dict[str, Any]]:
@@ -311,7 +310,12 @@ def build() -> dict[str, dict[str, Any]]:
     for name, cls in module_classes():
         parameters = constructor_parameters(name, cls)
         facts: dict[str, Any] = {"kind": kind_of(name, cls), "parameters": parameters}
-        facts.update(container_facts() if name in CONTAINERS else measured(name, cls))
+        if name in STACKS:
+            facts.update(has_parameters="always", parameters_default=True, mode_dependent="by-arguments")
+        elif name in CONTAINERS:
+            facts.update(has_parameters="by-arguments", mode_dependent="by-arguments")
+        else:
+            facts.update(measured(name, cls))
         for key, candidates in (("in_size", IN_SIZE), ("out_size", OUT_SIZE)):
             facts[key] = next((p for p in candidates if p in parameters and facts["kind"] != "loss"), None)
         table[f"torch.nn.{name}"] = {key: value for key, value in facts.items() if value not in (None, [], False)}

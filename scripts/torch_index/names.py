@@ -61,6 +61,9 @@ PREFERRED = {
     "torch.FloatStorage",  # also torch.Storage
 }
 
+# Public modules whose functions are written in C++, so that they do not say where they belong.
+BUILT_IN = {"torch.fft", "torch.linalg", "torch.nn.functional", "torch.special"}
+
 Indexed = (type, types.FunctionType, types.BuiltinFunctionType, torch.dtype, torch.layout, torch.memory_format)
 
 
@@ -125,9 +128,7 @@ def is_exported(dotted: str, value: Any) -> bool:
     exported = getattr(module, "__all__", None)
     if exported is not None and name in exported:
         return True
-    if module_name == "torch" or (
-        module_name == "torch.nn.functional" and isinstance(value, types.BuiltinFunctionType)
-    ):
+    if module_name == "torch" or (module_name in BUILT_IN and isinstance(value, types.BuiltinFunctionType)):
         return True
     defined_in = getattr(value, "__module__", None) or module_name
     return defined_in == module_name or defined_in.startswith(module_name + ".")

@@ -158,6 +158,13 @@ STATED = {
 }
 
 
+def undispatched(value: Any) -> Any:
+    """What `torch.nn.functional.max_pool2d` and its like call when their `return_...` arguments are False."""
+    while isinstance(value, types.FunctionType) and value in torch._jit_internal.boolean_dispatched:
+        value = torch._jit_internal.boolean_dispatched[value]["if_false"]
+    return value
+
+
 def parameters_of(dotted: str, value: Any) -> list[Parameter] | None:
     """None where neither the code nor the documentation tells."""
     name = dotted.rpartition(".")[2]
@@ -172,9 +179,9 @@ def parameters_of(dotted: str, value: Any) -> list[Parameter] | None:
             del known[0]
     if known is not None and [p.name for p in known] != ["*args", "**kwargs"]:
         return known
-    dispatched = torch._jit_internal.boolean_dispatched.get(value) if isinstance(value, types.FunctionType) else None
-    if dispatched:
-        return from_signature(inspect.signature(dispatched["if_false"]))
+    plainest = undispatched(value)
+    if plainest is not value:
+        return from_signature(inspect.signature(plainest))
     signatures = [each.parameters for each in documented(name, value.__doc__)]
     if not signatures:
         return known or (None if isinstance(value, type) else from_schema(dotted))

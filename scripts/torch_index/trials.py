@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from . import examples
 from .signatures import Parameter
 
 # Not called: they change the state of this process, touch files or other processes, wait, or need a callable.
@@ -121,10 +122,14 @@ def quiet(seconds: int = 2) -> Iterator[None]:
         signal.alarm(0)
 
 
+ARGUMENTS = examples.arguments()
+KEYWORDS = examples.keywords()
+
+
 def attempt(function: Callable[..., Any], parameters: list[Parameter], values: Mapping[str, Any]) -> Any:
     """The result of one call with a value for each required parameter; raises whatever the call raises."""
     positional: list[Any] = []
-    keywords: dict[str, Any] = dict(EXTRA.get(function.__name__, {}))
+    keywords: dict[str, Any] = dict(KEYWORDS.get(function.__name__, {}))
     keyword_only = False
     for name, required in parameters:
         if name.startswith("*"):
@@ -142,19 +147,12 @@ def attempt(function: Callable[..., Any], parameters: list[Parameter], values: M
         return function(*positional, **keywords)
 
 
-# Functions that need one of several optional arguments.
-EXTRA: dict[str, dict[str, Any]] = {
-    "fractional_max_pool2d": {"output_size": 2},
-    "fractional_max_pool3d": {"output_size": 2},
-    "interpolate": {"scale_factor": 2},
-    "upsample": {"scale_factor": 2},
-    "upsample_bilinear": {"scale_factor": 2},
-    "upsample_nearest": {"scale_factor": 2},
-}
-
-
 def results(function: Callable[..., Any], parameters: list[Parameter]) -> Iterator[tuple[Mapping[str, Any], Any]]:
     """(arguments, result) of each call that succeeds."""
+    name = function.__name__
+    if name in ARGUMENTS:
+        with contextlib.suppress(Exception), quiet():
+            yield {}, function(*ARGUMENTS[name], **KEYWORDS.get(name, {}))
     for values in settings():
         with contextlib.suppress(Exception):
             yield values, attempt(function, parameters, values)

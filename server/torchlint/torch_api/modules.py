@@ -132,16 +132,12 @@ def is_module_class(name: str) -> bool:
 def _activation_names() -> frozenset[str]:
     classes = {name for name, entry in table("modules").items() if entry["kind"] == "activation"}
     plain = {name.rpartition(".")[2].lower() for name in classes} | {"gumbelsoftmax"}
-    functions = {
-        name
-        for name in table("calls")
-        if re.fullmatch(r"torch\.(nn\.functional\.|special\.)?\w+", name)
-        and name.rpartition(".")[2].replace("_", "") in plain
-        and not name.rpartition(".")[2][0].isupper()
-    }
+    callables = [name for name in table("calls") if re.fullmatch(r"torch\.(nn\.functional\.|special\.)?[a-z]\w*", name)]
+    callables += [f"torch.Tensor.{name}" for name in table("methods")]
+    functions = {name for name in callables if name.rpartition(".")[2].replace("_", "") in plain}
     return frozenset(classes | functions)
 
 
 def is_activation(name: str) -> bool:
-    """Whether the name is an activation: a class (`torch.nn.ReLU`) or a function (`torch.relu`, in-place ones too)."""
+    """Whether the name is an activation: a class (`torch.nn.ReLU`), or a function or method (`torch.relu_`)."""
     return canonical(name) in _activation_names()
