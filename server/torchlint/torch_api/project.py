@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from packaging.specifiers import SpecifierSet
 
-__all__ = ["ProjectRanges", "TorchRange", "project_torch_range"]
+__all__ = ["DECLARATION_FILES", "ProjectRanges", "TorchRange", "project_torch_range"]
 
 #: Declarations, the more binding first: the first file that bounds torch says it.
 _DECLARATIONS: tuple[tuple[tuple[str, ...], Callable[[str], list[SpecifierSet]]], ...] = (
@@ -29,6 +29,8 @@ _DECLARATIONS: tuple[tuple[tuple[str, ...], Callable[[str], list[SpecifierSet]]]
     (("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"), declared.in_conda_environment),
     (("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"), declared.in_lock),
 )
+#: Names and patterns of the files that may declare a requirement, for who watches them.
+DECLARATION_FILES = tuple(name for names, _ in _DECLARATIONS for name in names if name != "requirements")
 #: In bytes; a lock file of a large workspace has a few megabytes.
 _MAXIMUM_SIZE = 20 * 1024 * 1024
 
