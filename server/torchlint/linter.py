@@ -70,7 +70,7 @@ class Analysis:
     def _parses(self, edits: tuple[TextEdit, ...]) -> bool:
         """Whether the mended text has no problem that the text did not have."""
         assert self._syntax is not None
-        mended = parse_module(apply_edits(self.document.text, edits), self._syntax)
+        mended = parse_module(apply_edits(self.document.text, edits), None if self.document.cells else self._syntax)
         return len(list(mended.problems())) <= len(list(self._syntax.problems()))
 
 
@@ -97,7 +97,7 @@ class Linter:
         if _MENTION not in document.text:
             return Analysis(document)
         dispatcher = _dispatcher(self._rules, settings.active(self._rules, document.filename))
-        syntax = parse_module(document.text, self._syntax)
+        syntax = parse_module(document.text, self._syntax, _cell_ends(document))
         self._syntax = syntax
         module = ModuleFacts(syntax, self._memo)
         semantics = Semantics(module)
@@ -109,6 +109,11 @@ class Linter:
             diagnoses.extend(run.unit(nodes))
         self._memo.forget_unused()
         return _analysis(document, settings, syntax, semantics, diagnoses, run.failures)
+
+
+def _cell_ends(document: Document) -> tuple[int, ...]:
+    """Where the cells of a notebook end in its text."""
+    return tuple(document.lines.line_start(cell.first_row) for cell in document.cells[1:])
 
 
 class _Run:
@@ -152,7 +157,7 @@ def _analysis(
     diagnoses: Iterable[Diagnosis],
     failures: dict[str, Problem],
 ) -> Analysis:
-    suppressions = Suppressions.from_document(document)
+    suppressions = Suppressions.from_document(document, respect_noqa=settings.respect_noqa)
     found: dict[tuple[str, int, int, int, int], tuple[Finding, tuple[FixPlan, ...]]] = {}
     for diagnosis in diagnoses:
         finding = _finding(document, settings, syntax, diagnosis)

@@ -8,6 +8,7 @@ parser has the last word.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -54,8 +55,14 @@ class LogicalLine:
     word: str
 
 
-def logical_lines(text: str, start: int = 0, row: int = 0) -> Iterator[LogicalLine]:
-    """The logical lines from ``start`` (the start of physical line ``row``) on, without blank and comment lines."""
+def logical_lines(
+    text: str, start: int = 0, row: int = 0, closed: int = -1, ends: tuple[int, ...] = ()
+) -> Iterator[LogicalLine]:
+    """The logical lines from ``start`` (the start of physical line ``row``) on, without blank and comment lines.
+
+    Triple quotes that open at the offset ``closed`` are taken to end with their line. No logical line goes on over one
+    of the offsets ``ends`` (in order): the cells of a notebook are separate programs to the parser.
+    """
     length = len(text)
     position = start
     while position < length:
@@ -69,7 +76,10 @@ def logical_lines(text: str, start: int = 0, row: int = 0) -> Iterator[LogicalLi
         first = indent.end() if indent is not None else position
         word = _WORD.match(text, first)
         simple = _SIMPLE_LINE.match(text, position)
-        end = simple.end() if simple is not None else _end_of_logical_line(text, first, first - position)
+        end = simple.end() if simple is not None else _end_of_logical_line(text, first, first - position, closed)
+        next_end = bisect_right(ends, position)
+        if next_end < len(ends):
+            end = min(end, ends[next_end])
         # A form feed resets Python's indentation count.
         width = first - max(text.rfind("\f", position, first) + 1, position)
         yield LogicalLine(position, end, row, width, word.group() if word else "")
@@ -85,7 +95,31 @@ def count_rows(text: str, start: int, end: int) -> int:
     return rows
 
 
-def _end_of_logical_line(text: str, position: int, indent: int) -> int:
+def suspicious_strings(text: str) -> Iterator[int]:
+    """The offsets at which triple-quoted strings open that hold lines which look like statements, in order.
+
+    Where one was opened and never closed, all later strings are taken inside out, and it is the first of these.
+    """
+    position = 0
+    while (token := _TOKEN.search(text, position)) is not None:
+        position = token.end()
+        found = token.group()
+        if found in ('"""', "'''"):
+            position = _end_of_triple_quoted(text, position, found)
+            if any(
+                _STATEMENT_START.match(text, line.end()) for line in _LINE_END.finditer(text, token.end(), position)
+            ):
+                yield token.start()
+        elif found in "\"'":
+            rest = _REST_OF_STRING[found].match(text, position)
+            position = rest.end() if rest is not None else position
+            position += text.startswith(found, position)
+        elif found == "#":
+            line_end = _LINE_END.search(text, position)
+            position = line_end.start() if line_end is not None else len(text)
+
+
+def _end_of_logical_line(text: str, position: int, indent: int, closed: int) -> int:
     """The offset after the line end that closes the logical line whose first character stands at ``position``."""
     depth = 0
     while True:
@@ -99,12 +133,14 @@ def _end_of_logical_line(text: str, position: int, indent: int) -> int:
         elif found in ")]}":
             depth = max(0, depth - 1)
         elif found in ('"""', "'''"):
+            if token.start() == closed:
+                line_end = _LINE_END.search(text, position)
+                return line_end.end() if line_end is not None else len(text)
             position = _end_of_triple_quoted(text, position, found)
         elif found in "\"'":
             rest = _REST_OF_STRING[found].match(text, position)
             position = rest.end() if rest is not None else position
-            if text.startswith(found, position):
-                position += 1
+            position += text.startswith(found, position)
         elif found == "#":
             line_end = _LINE_END.search(text, position)
             position = line_end.start() if line_end is not None else len(text)

@@ -7,12 +7,17 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
-from torchlint.syntax.lexing import LogicalLine, count_rows, logical_lines
-from torchlint.syntax.part import Part, parse_class_header, parse_member, parse_statement
+from torchlint.syntax.lexing import LogicalLine, count_rows, logical_lines, suspicious_strings
+from torchlint.syntax.part import Part, PartKind, parse_class_header, parse_member, parse_statement
 
 #: Words that continue a compound statement at the same indentation.
 _CLAUSES = frozenset({"else", "elif", "except", "finally"})
+#: How many strings are tried for the one that was left open.
+_MOST_STRINGS = 8
+#: More rows than this that do not parse suggest a string that was left open somewhere above.
+_SUSPICIOUS_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,8 @@ class SyntaxModule:
     groups: tuple[Group, ...]
     starts: tuple[int, ...]
     rows: tuple[int, ...]
+    #: The offset of a string that was left open and is taken to end with its line; -1: none.
+    closed: int = -1
     _row_of_part: dict[Part, int] = field(default_factory=dict)
 
     @property
@@ -62,13 +69,45 @@ class SyntaxModule:
                     yield self.row_of(part) + max(row, 0), message
 
 
-def parse_module(text: str, previous: SyntaxModule | None = None) -> SyntaxModule:
+def parse_module(text: str, previous: SyntaxModule | None = None, ends: tuple[int, ...] = ()) -> SyntaxModule:
     """Split and parse ``text``; groups and parts whose text is that of ``previous`` keep their trees.
 
-    Without ``previous`` this is a cold parse. The result is the same in both cases but for the identity of nodes.
+    Without ``previous`` this is a cold parse. The result is the same in both cases but for the identity of nodes. No
+    statement goes on over one of the character offsets ``ends``, in order: where a cell of a notebook ends.
     """
+    if ends:
+        kept = previous.groups if previous is not None else ()
+        return _module(text, [], [], [], None, 0, kept, ends=ends)
+    module = _parse_once(text, previous)
+    broken = _broken_rows(module)
+    unpaired = broken and (text.count('"""') % 2 or text.count("'''") % 2)
+    if unpaired or broken > _SUSPICIOUS_ROWS:
+        return _with_string_closed(text, module)
+    return module
+
+
+def _with_string_closed(text: str, module: SyntaxModule) -> SyntaxModule:
+    """The module with the string that was left open closed at the end of its line, if that makes more of it parse."""
+    best, least = module, _broken_rows(module)
+    for opening in islice(suspicious_strings(text), _MOST_STRINGS):
+        candidate = _module(text, [], [], [], None, 0, module.groups, opening)
+        broken = _broken_rows(candidate)
+        if broken < least:
+            best, least = candidate, broken
+        if broken <= 1:
+            break
+    return best
+
+
+def _broken_rows(module: SyntaxModule) -> int:
+    return sum(len(part.broken_rows) for group in module.groups for part in group.parts)
+
+
+def _parse_once(text: str, previous: SyntaxModule | None) -> SyntaxModule:
     if previous is None or not previous.groups:
         return _module(text, [], [], [], None, 0)
+    if previous.closed >= 0:  # its cuts are not those of a text in which the string is closed
+        return _module(text, [], [], [], None, 0, previous.groups)
     kept = _common_prefix(previous.text, text)
     # The group in which the texts part may have grown out of the one before it (an `else:` typed below an `if`).
     first = max(bisect_right(previous.starts, kept) - 2, 0)
@@ -86,10 +125,14 @@ def _module(
     rows: list[int],
     previous: SyntaxModule | None,
     tail: int,
+    reused: tuple[Group, ...] = (),
+    closed: int = -1,
+    ends: tuple[int, ...] = (),
 ) -> SyntaxModule:
     if previous is None:
-        position, row = (1, 0) if text.startswith("\ufeff") else (0, 0)
-        reusable = _Reusable(())
+        position, row = 0, 0
+        # Where a string is taken to be closed the same text is cut in another way: only parts can be kept.
+        reusable = _Reusable(reused, parts_only=True)
         old_index: dict[int, int] = {}
     else:
         first = len(groups)
@@ -105,13 +148,13 @@ def _module(
         if first == 0:  # text may have been put before the first statement
             position, row = 0, 0
     pending: list[LogicalLine] = []
-    for line in _top_level_first(text, position, row):
+    for line in logical_lines(text, position, row, closed, ends):
         starts_statement = _starts_statement(line, pending)
         if starts_statement and pending:
             _append(text, groups, starts, rows, pending, line.start, reusable)
             pending = []
-        if starts_statement and line.start in old_index and previous is not None:
-            index = old_index[line.start]
+        index = old_index.get(line.start) if starts_statement else None
+        if index is not None and previous is not None and reusable.has_all(previous.groups[index:]):
             row_shift = line.row - previous.rows[index]
             shift = len(text) - len(previous.text)
             groups.extend(previous.groups[index:])
@@ -121,11 +164,7 @@ def _module(
         pending.append(line)
     if pending:
         _append(text, groups, starts, rows, pending, len(text), reusable)
-    return SyntaxModule(text, tuple(groups), tuple(starts), tuple(rows))
-
-
-def _top_level_first(text: str, position: int, row: int) -> Iterator[LogicalLine]:
-    return logical_lines(text, position, row)
+    return SyntaxModule(text, tuple(groups), tuple(starts), tuple(rows), closed)
 
 
 def _starts_statement(line: LogicalLine, pending: list[LogicalLine]) -> bool:
@@ -157,7 +196,7 @@ def _append(
 
 
 def _statement_group(text: str, reusable: _Reusable) -> Group:
-    part = reusable.part(text, parse_statement)
+    part = reusable.part(text, "statement", parse_statement)
     return Group(text, (part,), (0,), part.body, count_rows(text, 0, len(text)))
 
 
@@ -179,14 +218,14 @@ def _class_group(text: str, lines: list[LogicalLine], reusable: _Reusable) -> Gr
         previous = line
     origin, first_row = lines[0].start, lines[0].row
     margin = text[members[0].start - origin :][: _width(text, members[0].start - origin)]
-    head = reusable.part(text[: cuts[0].start - origin], lambda piece: parse_class_header(piece, margin))
+    head = reusable.part(text[: cuts[0].start - origin], "header", lambda piece: parse_class_header(piece, margin))
     if len(head.body) != 1 or not isinstance(head.body[0], ast.ClassDef):
         return None
     parts, rows = [head], [0]
     body: list[ast.stmt] = []
     ends = [*(cut.start - origin for cut in cuts[1:]), len(text)]
     for cut, end in zip(cuts, ends, strict=True):
-        part = reusable.part(text[cut.start - origin : end], parse_member)
+        part = reusable.part(text[cut.start - origin : end], "member", parse_member)
         parts.append(part)
         rows.append(cut.row - first_row)
         body.extend(part.body)
@@ -211,12 +250,12 @@ def _width(text: str, start: int) -> int:
 class _Reusable:
     """Groups and parts of the version before, by their text; each is given out once, so that nodes stay unique."""
 
-    def __init__(self, groups: tuple[Group, ...]) -> None:
+    def __init__(self, groups: tuple[Group, ...], parts_only: bool = False) -> None:
         self._groups: dict[str, list[Group]] = {}
         self._parts: dict[str, list[Part]] = {}
-        self._parts_of: dict[int, Group] = {}
         for group in reversed(groups):
-            self._groups.setdefault(group.text, []).append(group)
+            if not parts_only:
+                self._groups.setdefault(group.text, []).append(group)
             for part in reversed(group.parts):
                 self._parts.setdefault(part.text, []).append(part)
         self._used: set[Part] = set()
@@ -230,18 +269,18 @@ class _Reusable:
                 return group
         return None
 
-    def part(self, text: str, parse: Callable[[str], Part]) -> Part:
+    def has_all(self, groups: tuple[Group, ...]) -> bool:
+        """Whether none of these has been given out."""
+        return not self._used or all(self._used.isdisjoint(group.parts) for group in groups)
+
+    def part(self, text: str, kind: PartKind, parse: Callable[[str], Part]) -> Part:
         candidates = self._parts.get(text)
         while candidates:
             part = candidates.pop()
-            if part not in self._used and _parsed_alike(part, parse):
+            if part not in self._used and part.kind == kind:
                 self._used.add(part)
                 return part
         return parse(text)
-
-
-def _parsed_alike(part: Part, parse: Callable[[str], Part]) -> bool:
-    return part.lead == (1 if parse is parse_member else 0)
 
 
 def _common_prefix(old: str, new: str) -> int:

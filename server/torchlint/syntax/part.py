@@ -8,13 +8,17 @@ each of its parts starts.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
+from torchlint.syntax.lexing import count_rows
 from torchlint.syntax.recovery import Recovered, parse_with_recovery
 
 #: What a member of a class is parsed behind, so that its indentation is right.
 _MEMBER_PREFIX = "class _:\n"
+
+
+PartKind = Literal["statement", "header", "member"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +30,7 @@ class Part:
     """
 
     text: str
+    kind: PartKind
     lead: int
     body: tuple[ast.stmt, ...]
     problems: tuple[tuple[int, str], ...]
@@ -35,7 +40,7 @@ class Part:
 
 def parse_statement(text: str) -> Part:
     """Parse a top-level statement."""
-    return _part(text, 0, parse_with_recovery(text))
+    return _part(text, "statement", parse_with_recovery(text))
 
 
 def parse_member(text: str) -> Part:
@@ -43,20 +48,23 @@ def parse_member(text: str) -> Part:
     recovered = parse_with_recovery(_MEMBER_PREFIX + text)
     body = recovered.body
     if len(body) == 1 and isinstance(body[0], ast.ClassDef) and body[0].name == "_":
-        return _part(text, 1, Recovered(tuple(body[0].body), recovered.problems, recovered.broken_rows))
-    return _part(text, 1, Recovered((), recovered.problems, recovered.broken_rows))
+        return _part(text, "member", replace(recovered, body=tuple(body[0].body)))
+    # What follows an unclosed string came out of the class: nothing of it can be placed.
+    every_row = frozenset(range(1, count_rows(text, 0, len(text)) + 2))
+    return _part(text, "member", replace(recovered, body=(), broken_rows=every_row))
 
 
 def parse_class_header(text: str, indent: str) -> Part:
     """Parse decorators and ``class X(...):`` without the members; the class gets its members afterwards."""
     recovered = parse_with_recovery(text + f"{indent}pass\n")
-    return _part(text, 0, recovered)
+    return _part(text, "header", recovered)
 
 
-def _part(text: str, lead: int, recovered: Recovered) -> Part:
+def _part(text: str, kind: PartKind, recovered: Recovered) -> Part:
+    lead = 1 if kind == "member" else 0
     problems = tuple((row - lead, message) for row, message in recovered.problems)
     broken = frozenset(row - lead for row in recovered.broken_rows)
-    part = Part(text, lead, recovered.body, problems, broken)
+    part = Part(text, kind, lead, recovered.body, problems, broken)
     for statement in recovered.body:
         statement._part = part  # type: ignore[attr-defined]
     return part

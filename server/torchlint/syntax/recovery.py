@@ -18,7 +18,7 @@ _MOST_ATTEMPTS = 12
 _INDENT = re.compile(r"[ \t\f]*")
 _AFTER_STATEMENT = re.compile(r"on line (\d+)")
 _OPENS_SUITE = re.compile(r"[ \t]*(?:async[ \t]+)?(?:if|for|while|with|try|else|elif|except|finally|match|case)\b")
-_OPENS_SCOPE = re.compile(r"[ \t]*(?:(?:async[ \t]+)?def|class|@)\b|[ \t]*@")
+_OPENS_DEFINITION = re.compile(r"[ \t]*(?:(?:async[ \t]+)?def|class)\b")
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
@@ -78,6 +78,10 @@ def _without_smallest(lines: list[str], row: int, error: Exception, broken: set[
     best: _Attempt | None = None
     best_row = row
     for first, last in _candidates(lines, row, error, broken):
+        # One line was to blame if without it the error is further on than the next line: where the fault is an open
+        # bracket above, blanking the line of the error only moves the error by one line.
+        if last > first and best is not None and best_row > row + 1:
+            return best
         blanked = _blank(lines, first, last)
         rows = set(range(first, last + 1))
         tree, next_error = _parse("".join(blanked))
@@ -114,7 +118,7 @@ def _candidates(lines: list[str], row: int, error: Exception, broken: set[int]) 
         rows.insert(0, opened) if "never closed" in message else rows.append(opened)
     for candidate in rows:
         if 0 <= candidate < len(lines) and lines[candidate].strip():
-            if _OPENS_SCOPE.match(lines[candidate]):
+            if _OPENS_DEFINITION.match(lines[candidate]):
                 yield from fresh(candidate, _end_of_suite(lines, candidate))
             yield from fresh(candidate, candidate)
     for candidate in rows:
@@ -194,7 +198,7 @@ def _holder(lines: list[str], row: int) -> int | None:
         line = lines[current]
         if _is_blank(line) or len(_indent(line)) >= depth:
             continue
-        if _OPENS_SUITE.match(line) or _OPENS_SCOPE.match(line):
+        if _OPENS_SUITE.match(line) or _OPENS_DEFINITION.match(line):
             return current if len(_indent(line)) > 0 or current > 0 else None
         depth = len(_indent(line))
     return None

@@ -1,0 +1,1 @@
+"""What the code means to PyTorch: names, kinds, flow, typestate. Rules ask here and nowhere else."""

@@ -1,0 +1,153 @@
+"""A text that is split into parts means what the whole text means."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import torchlint
+from torchlint.syntax import SyntaxModule, parse_module, part_of
+
+PACKAGE = Path(torchlint.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+LAYOUTS = {
+    "decorated class": "@one
+@two(3)
+class A(B):
+    'Doc.'
+
+    @property
+    def x(self): pass
+    y = 2
+",
+    "comments between members": "class A:\n    # first\n    x = 1\n# margin\n    # second\n    def f(self): pass\n",
+    "class on one line": "class A: pass\nclass B(A): x = 1; y = 2\n",
+    "tabs": "class A:\n\tdef f(self):\n\t\treturn 1\n\tx = 2\n",
+    "clauses": "if a:\n    pass\nelif b:\n    pass\nelse:\n    pass\ntry:\n    x\nexcept E:\n    y\nfinally:\n    z\n",
+    "if in a class": "class A:\n    if x:\n        def f(self): pass\n    else:\n        f = 1\n    z = 1\n",
+    "text at the margin": 'class A:\n    x = """\ndef not_code(:\n"""\n    def f(self): pass\n',
+    "brackets at the margin": "x = [\n1,\n2,\n]\ndef f(\na,\nb,\n):\n    pass\n",
+    "backslash": "x = 1 + \\\n2\nassert x, \\\n    'no'\n",
+    "semicolons": "import a; import b\nx = 1; y = 2\n",
+    "form feed": "x = 1\n\f\ndef f():\n    pass\n\fclass A:\n    pass\n",
+    "nested quotes": "x = 'it\\'s' \"#\" '''a\n'b' \"c\"'''  # a 'comment\ny = 2\n",
+    "prefixes": 'a = rb"\\\\"\nb = f"{x[0]}"\nc = Rb"""\n\\"""\n"""\n',
+    "CRLF": "class A:\r\n    def f(self):\r\n        return 1\r\n\r\nx = 2\r\n",
+    "CR only": "class A:\r    def f(self):\r        return 1\rx = 2\r",
+    "no end of line": "x = 1\nclass A:\n    def f(self):\n        return 1",
+    "empty": "",
+    "comment only": "# nothing\n\n",
+    "matrix product": "x = (a\n@ b)\ny = 1\n",
+    "match": "match x:\n    case [1, *rest]:\n        pass\n    case {'a': b}:\n        pass\n",
+    "decorator over lines": "@f(\n    1,\n)\ndef g():\n    pass\n",
+    "async": "async def f():\n    async with a as b:\n        pass\nawait_ = 1\n",
+    "emoji": "s = '😀'\nclass Å:\n    é = 'ß'  # 😀\n    def ü(self): pass\n",
+}
+
+
+def trees(module: SyntaxModule) -> list[str]:
+    return [ast.dump(statement) for statement in module.body]
+
+
+def places(module: SyntaxModule) -> list[tuple[int, str]]:
+    """Row (from 1) and type of each statement inside functions and classes, as the version knows them."""
+    found = []
+    for statement in module.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.stmt) and not isinstance(node, ast.ClassDef):
+                part = part_of(_root(module, node))
+                found.append((module.row_of(part) + node.lineno - part.lead, type(node).__name__))
+    return sorted(found)
+
+
+def _root(module: SyntaxModule, node: ast.AST) -> ast.AST:
+    for group in module.groups:
+        for part in group.parts:
+            for statement in part.body:
+                if any(inner is node for inner in ast.walk(statement)):
+                    return statement
+    raise AssertionError(node)
+
+
+def expected_places(text: str) -> list[tuple[int, str]]:
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+    return sorted((node.lineno, type(node).__name__) for node in nodes if not isinstance(node, ast.ClassDef))
+
+
+@pytest.mark.parametrize("text", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_parts_give_the_trees_and_rows_of_the_whole_text(text: str) -> None:
+    module = parse_module(text)
+    assert list(module.problems()) == []
+    assert trees(module) == [ast.dump(statement) for statement in ast.parse(text).body]
+    assert places(module) == expected_places(text)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_own_sources_are_split_right(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert trees(parse_module(text)) == [ast.dump(statement) for statement in ast.parse(text).body]
+
+
+PIECES = st.sampled_from(
+    [
+        "x = 1\n",
+        "def f(a):\n    return a\n",
+        "class A:\n    x = 1\n    def f(self):\n        pass\n",
+        "    y = 2\n",
+        "else:\n    z = 3\n",
+        "if x:\n    pass\n",
+        '"""doc\n"""\n',
+        "foo(\n",
+        ")\n",
+        "@d\n",
+        "\n",
+        "# c\n",
+        "'",
+        '"""',
+        "    def g(self): pass\n",
+        "😀",
+        "\r\n",
+        "\f",
+        "\\\n",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=12), st.lists(PIECES, max_size=12), st.data())
+def test_an_edited_version_is_the_cold_one(before: list[str], after: list[str], data: st.DataObject) -> None:
+    old, new = "".join(before), "".join(after)
+    cut = data.draw(st.integers(0, len(old)))
+    edited = old[:cut] + new + old[data.draw(st.integers(cut, len(old))) :]
+    version = parse_module(edited, parse_module(old))
+    cold = parse_module(edited)
+    assert trees(version) == trees(cold)
+    assert (version.starts, version.rows) == (cold.starts, cold.rows)
+    assert list(version.problems()) == list(cold.problems())
+
+
+def test_an_edit_keeps_the_trees_of_all_other_members() -> None:
+    text = "import a\n\nclass A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\n\ndef h(): pass\n"
+    old = parse_module(text)
+    new = parse_module(text.replace("return 1", "x = 0\n        return 1"), old)
+    kept = {part for group in old.groups for part in group.parts} & {
+        part for group in new.groups for part in group.parts
+    }
+    assert {part.text.split("\n")[0].strip() for part in kept} == {
+        "import a",
+        "class A:",
+        "def g(self):",
+        "def h(): pass",
+    }
+    assert new.rows == (0, 2, 10)
+
+
+def test_a_cell_of_a_notebook_ends_what_was_left_open() -> None:
+    text = "x = foo(\ny = 1\nz = 2\n"
+    end = text.index("y = 1")
+    assert [ast.unparse(statement) for statement in parse_module(text, ends=(end,)).body] == ["pass", "y = 1", "z = 2"]
