@@ -26,7 +26,7 @@ from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
-from torchlint.syntax import SyntaxModule, parse_module, part_of
+from torchlint.syntax import SyntaxModule, parent_of, parse_module, part_of
 from torchlint.text import Document
 
 #: The names whose calls make a function worth printing as a flow.
@@ -40,10 +40,11 @@ def print_names(document: Document) -> str:
     for group in syntax.groups:
         for part in group.parts:
             index = index_of(part)
-            for node in (*index.all(ast.Name), *index.all(ast.Attribute)):
-                found = semantics.names(node) if isinstance(node.ctx, ast.Load) else frozenset()
-                inner = getattr(node, "_parent", None)
-                if found and not isinstance(inner, ast.Attribute):
+            read: list[ast.expr] = [node for node in index.all(ast.Name) if isinstance(node.ctx, ast.Load)]
+            read += [node for node in index.all(ast.Attribute) if isinstance(node.ctx, ast.Load)]
+            for node in read:
+                found = semantics.names(node)
+                if found and not isinstance(parent_of(node), ast.Attribute):
                     lines.append((*_place(syntax, node), f"{dotted(node)} = {', '.join(sorted(found))}"))
     return "\n".join(f"{row}:{column}: {text}" for row, column, text in sorted(lines))
 
@@ -145,6 +146,9 @@ def _shown_action(action: Action) -> str:
         return f"{receiver}({arguments})"
     if action.verb == "?":
         return f"{receiver or 'something'}({arguments}), unknown"
+    if action.verb == "...":
+        assert isinstance(action.node, ast.Call)
+        return f"call of {ast.unparse(action.node.func)}({arguments}), not followed"
     if action.verb == "grad=":
         return f"{receiver}.grad = {arguments}"
     return f"{receiver}.{action.verb}({arguments})" if receiver else f"{action.verb}({arguments})"
