@@ -50,6 +50,16 @@ def index_of(part: Part) -> PartIndex:
     return cast("PartIndex", known)
 
 
+def attributes_read(part: Part) -> frozenset[str]:
+    """The names of all attributes that the code of a part reads, of anything."""
+    known = part.__dict__.get("_attributes_read")
+    if known is None:
+        found = index_of(part).all(ast.Attribute)
+        known = frozenset(node.attr for node in found if isinstance(node.ctx, ast.Load))
+        part.__dict__["_attributes_read"] = known
+    return cast("frozenset[str]", known)
+
+
 def _index(part: Part) -> PartIndex:
     top = Scope(None, None, of_member=part.lead == 1)
     index = PartIndex(part, top)

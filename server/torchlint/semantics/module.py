@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from torchlint.semantics.index import PartIndex, index_of
+from torchlint.semantics.index import PartIndex, attributes_read, index_of
 from torchlint.semantics.memo import Memo, Read
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope
 from torchlint.syntax import Group, Part, SyntaxModule, parent_of, part_of
@@ -32,6 +32,15 @@ class ClassFacts:
     @property
     def name(self) -> str:
         return self.header.name
+
+    @property
+    def base_names(self) -> Iterator[str]:
+        """The last parts of the names of the base classes."""
+        for base in self.header.bases:
+            target = base.value if isinstance(base, ast.Subscript) else base
+            name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", None)
+            if name is not None:
+                yield name
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +64,7 @@ class ModuleFacts:
         self._definitions: dict[str, list[Definition]] = {}
         self._classes: dict[ast.ClassDef, ClassFacts] = {}
         self._reaching: dict[frozenset[str], frozenset[str]] = {}
+        self._renamed: frozenset[str] | None = None
         self.star_imports: tuple[str, ...] = ()
         self._collect()
         memo.begin(self._look_up)
@@ -85,10 +95,16 @@ class ModuleFacts:
             return self.star_imports
         if kind == "calls":
             return tuple(self._calls_of(read[1]))
+        if kind == "attribute read":
+            parts = (part for group in self.syntax.groups for part in group.parts if part is not read[2])
+            return any(read[1] in attributes_read(part) for part in parts)
+        if kind == "base":
+            return any(read[1] in facts.base_names for facts in self._classes.values())
         if kind == "reaches":
             return self._reaches(read[1], read[2])
         if kind == "mentions":
-            return any(read[1] in index_of(part).called for group in self.syntax.groups for part in group.parts)
+            called = (index_of(part).called for group in self.syntax.groups for part in group.parts)
+            return read[1] in self._imported_tails() or any(read[1] in names for names in called)
         facts = self._classes.get(read[1])
         if facts is None:
             return None
@@ -143,8 +159,24 @@ class ModuleFacts:
         return cast("tuple[ast.Call, ...]", self.memo.read(("calls", name)))
 
     def mentions_call(self, name: str) -> bool:
-        """Whether anything in the file is called by the (last) name ``name``."""
+        """Whether anything in the file is called by the (last) name ``name``, or imported by it under another name."""
         return bool(self.memo.read(("mentions", name)))
+
+    def _imported_tails(self) -> frozenset[str]:
+        """The last names of what the top level imports under other names (``import x.y as z`` gives ``y``)."""
+        if self._renamed is None:
+            imports = ((name, item) for name, items in self._definitions.items() for item in items if item.imported)
+            tails = ((name, item.imported.rpartition(".")[2]) for name, item in imports)
+            self._renamed = frozenset(tail for name, tail in tails if tail != name)
+        return self._renamed
+
+    def reads_attribute(self, name: str, *, outside: Part | None = None) -> bool:
+        """Whether anything in the file (in the file without one part) reads an attribute ``....name`` of anything."""
+        return bool(self.memo.read(("attribute read", name, outside)))
+
+    def is_base(self, name: str) -> bool:
+        """Whether a top-level class of the file names ``name`` as a base class."""
+        return bool(self.memo.read(("base", name)))
 
     def reaches(self, parts: tuple[Part, ...], called: frozenset[str]) -> bool:
         """Whether code of ``parts``, or functions of this file that it calls by name, call one of these names."""
