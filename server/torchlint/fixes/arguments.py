@@ -5,6 +5,9 @@ libcst is loaded when the first fix is asked for, and given only the call.
 
 from __future__ import annotations
 
+import ast
+from typing import Any
+
 
 def with_keyword(call: str, keyword: str, value: str) -> str:
     """The text of a call with ``keyword=value``: replaced if it is there, else added before any ``**kwargs``."""
@@ -27,8 +30,9 @@ def with_keyword(call: str, keyword: str, value: str) -> str:
         last = arguments[-1]
         if isinstance(last.comma, libcst.Comma):
             # A trailing comma stands before the closing bracket on its own line: keep that layout.
-            new = new.with_changes(comma=last.comma)
-            arguments[-1] = last.with_changes(comma=_same_separator(arguments))
+            new = new.with_changes(comma=_with_comment(last.comma, None))
+            separator = _without_lines(_same_separator(arguments))
+            arguments[-1] = last.with_changes(comma=_with_comment(separator, last.comma))
         else:
             arguments[-1] = last.with_changes(
                 comma=libcst.Comma(whitespace_after=libcst.SimpleWhitespace(" ")),
@@ -41,7 +45,34 @@ def with_keyword(call: str, keyword: str, value: str) -> str:
     return libcst.Module([]).code_for_node(node.with_changes(args=arguments))
 
 
-def _same_separator(arguments: object) -> object:
+def position_of(call: ast.Call, argument: ast.expr) -> int:
+    """The place of an argument among all of a call, from 0: positional ones first, then keywords."""
+    keywords = [item.value for item in call.keywords]
+    return call.args.index(argument) if argument in call.args else len(call.args) + keywords.index(argument)
+
+
+def _with_comment(comma: Any, other: Any) -> Any:
+    """A comma with the comment that stands behind ``other`` on its line (None: with no comment)."""
+    import libcst
+
+    space, source = comma.whitespace_after, getattr(other, "whitespace_after", None)
+    if not isinstance(space, libcst.ParenthesizedWhitespace):
+        return comma
+    line = source.first_line if isinstance(source, libcst.ParenthesizedWhitespace) else libcst.TrailingWhitespace()
+    return comma.with_changes(whitespace_after=space.with_changes(first_line=line))
+
+
+def _without_lines(comma: Any) -> Any:
+    """A comma without the empty and comment lines that follow it."""
+    import libcst
+
+    space = comma.whitespace_after
+    if not isinstance(space, libcst.ParenthesizedWhitespace):
+        return comma
+    return comma.with_changes(whitespace_after=space.with_changes(empty_lines=()))
+
+
+def _same_separator(arguments: object) -> Any:
     """The comma between the arguments before, or one with a space."""
     import libcst
 

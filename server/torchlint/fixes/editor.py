@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from torchlint.finding import TextEdit
-from torchlint.fixes.arguments import with_keyword, without_argument
+from torchlint.fixes.arguments import position_of, with_keyword, without_argument
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import SyntaxModule, parent_of, part_of
 from torchlint.text import Document
@@ -79,6 +79,17 @@ class Editor:
         start, end = self.span(node)
         self._edits.append(TextEdit(start, end, text))
 
+    def replace_by_operand(self, node: ast.expr, operand: ast.expr) -> None:
+        """Put an inner expression of ``node`` in its place, in brackets where the place needs them."""
+        text = self.source(operand)
+        holder = parent_of(node)
+        argument = isinstance(holder, ast.keyword) or (isinstance(holder, ast.Call) and node in holder.args)
+        simple = isinstance(operand, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant)
+        bracketed = isinstance(operand, ast.Tuple | ast.List | ast.Dict | ast.GeneratorExp)
+        if not (argument or simple or bracketed) or isinstance(operand, ast.NamedExpr):
+            text = f"({text})"
+        self.replace(node, text)
+
     def wrap(self, node: ast.AST, before: str, after: str) -> None:
         """Put texts around a node: ``wrap(node, "list(", ")")``."""
         start, end = self.span(node)
@@ -100,9 +111,7 @@ class Editor:
 
     def remove_argument(self, call: ast.Call, argument: ast.expr) -> None:
         """Take an argument (positional or the value of a keyword) away from a call."""
-        keywords = [item.value for item in call.keywords]
-        position = call.args.index(argument) if argument in call.args else len(call.args) + keywords.index(argument)
-        self.replace(call, without_argument(self.source(call), position))
+        self.replace(call, without_argument(self.source(call), position_of(call, argument)))
 
     # -- statements -------------------------------------------------------------------------------------------------
 

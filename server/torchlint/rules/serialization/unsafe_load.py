@@ -4,7 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import argument, has_unknown_arguments
+from torchlint.semantics.fallbacks import in_version_fallback
+from torchlint.semantics.scopes import Binding
+from torchlint.semantics.semantics import argument, enclosing_function, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 
 
@@ -37,7 +39,8 @@ class UnsafeLoad(Rule):
 
     ## Exceptions
 
-    A file that the same function wrote. With an unknown torch version the absence of the argument is not reported.
+    A file (or buffer) that the same function writes with `torch.save`. While nothing is known about the project's torch
+    version, the absence of the argument is not reported; nor is it where the code provides for several versions.
 
     ## References
 
@@ -53,7 +56,7 @@ class UnsafeLoad(Rule):
     @on_call("torch.load")
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         message = self._message(call, unit)
-        if message is None:
+        if message is None or _loads_own_file(call, unit):
             return
         fix = FixPlan(
             "Load with `weights_only=True`", "unsafe", lambda edit: edit.add_keyword(call, "weights_only", "True")
@@ -70,6 +73,45 @@ class UnsafeLoad(Rule):
             return None
         if argument(call, 2, "pickle_module") is not None:
             return "`pickle_module` without `weights_only` unpickles any object: the file can run any code."
-        if unit.torch is not None and unit.torch.may_be_below("2.6"):
+        if unit.torch is not None and unit.torch.may_be_below("2.6") and not in_version_fallback(unit.semantics, call):
             return "Below torch 2.6, which this project allows, `torch.load` runs any code in the file by default."
         return None
+
+
+def _loads_own_file(call: ast.Call, unit: Unit) -> bool:
+    """Whether the function that loads a file also writes it with ``torch.save``."""
+    semantics = unit.semantics
+    loaded = argument(call, 0, "f")
+    if loaded is None:
+        return False
+    function = enclosing_function(call)
+    return any(
+        enclosing_function(other) is function
+        and semantics.is_named(other.func, "torch.save")
+        and _is_same_file(loaded, argument(other, 1, "f"), unit)
+        for other in semantics.module.calls_of("save")
+    )
+
+
+def _is_same_file(loaded: ast.expr, saved: ast.expr | None, unit: Unit) -> bool:
+    if saved is None:
+        return False
+    one, other = _file(loaded, unit), _file(saved, unit)
+    return one is other or ast.dump(loaded) == ast.dump(saved) or ast.dump(one) == ast.dump(other)
+
+
+def _file(expression: ast.expr, unit: Unit) -> ast.expr:
+    """What a file or path is made from: the path of ``with open(path, "wb") as f``, the ``BytesIO()`` of a buffer."""
+    value = unit.semantics.value_of(expression) or expression
+    if isinstance(value, ast.Name):
+        definitions = unit.semantics.definitions(value)
+        if len(definitions) == 1 and definitions[0].kind is Binding.WITH and definitions[0].value is not None:
+            value = definitions[0].value
+    match value:
+        case (
+            ast.Call(func=ast.Name(id="open"), args=[path, *_])
+            | ast.Call(func=ast.Attribute(attr="open", value=path), args=[ast.Constant()])
+        ):
+            return unit.semantics.value_of(path) or path
+        case _:
+            return value

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.semantics.losses import last_operations_among, loss_call, removable
+from torchlint.semantics.unit import Unit
+
+_LOSSES = frozenset(
+    (
+        "torch.nn.BCEWithLogitsLoss",
+        "torch.nn.MultiLabelSoftMarginLoss",
+        "torch.nn.functional.binary_cross_entropy_with_logits",
+        "torch.nn.functional.multilabel_soft_margin_loss",
+        "torchvision.ops.sigmoid_focal_loss",
+    )
+)
+_SIGMOID = frozenset(
+    (
+        "torch.sigmoid",
+        "torch.nn.functional.sigmoid",
+        "torch.special.expit",
+        "torch.Tensor.sigmoid",
+        "torch.Tensor.sigmoid_",
+        "torch.nn.Sigmoid",
+    )
+)
+
+
+class SigmoidBeforeBceWithLogits(Rule):
+    """## What it does
+
+    Reports a loss on logits (`BCEWithLogitsLoss`, `binary_cross_entropy_with_logits`, `MultiLabelSoftMarginLoss`,
+    torchvision's `sigmoid_focal_loss`) whose input has been through a sigmoid: right in the call, through a name, or at
+    the end of the `forward` (or the `Sequential`) of the model that made it.
+
+    ## Why is this bad?
+
+    The loss applies the sigmoid itself. Applied twice it maps every input to a probability between 0.5 and 0.73: the
+    model cannot say "no", and what it learns is wrong although nothing fails.
+
+    ## Example
+
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+
+    def training_step(model, images, labels):
+        return F.binary_cross_entropy_with_logits(torch.sigmoid(model(images)), labels)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+    import torch.nn.functional as F
+
+
+    def training_step(model, images, labels):
+        return F.binary_cross_entropy_with_logits(model(images), labels)
+    ```
+
+    Take the sigmoid only where probabilities are reported.
+
+    ## Exceptions
+
+    The target of the loss may be a sigmoid. A model that returns logits and probabilities is followed by position, and
+    one that applies the sigmoid on some paths only (in evaluation mode, say) is not reported.
+
+    ## References
+
+    - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html)
+    """
+
+    code = "TL303"
+    name = "sigmoid-before-bce-with-logits"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "The loss applies the sigmoid itself, so this input is squashed twice."
+
+    @on_node(ast.Call)
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        loss = loss_call(unit.semantics, call)
+        if loss is None or loss.name not in _LOSSES:
+            return
+        operations = last_operations_among(unit.semantics, loss, _SIGMOID)
+        if not operations:
+            return
+        message = (
+            f"{loss.shown} applies the sigmoid itself, but {loss.shown_prediction} has been through one: "
+            "every probability ends up between 0.5 and 0.73."
+        )
+        related = [(operation.node, "the sigmoid") for operation in operations[:3]]
+        fixes = []
+        direct = removable(loss, operations)
+        if direct is not None:
+            sigmoid, logits = direct
+            fixes = [FixPlan("Pass the logits", "unsafe", lambda edit: edit.replace_by_operand(sigmoid, logits))]
+        yield self.found(loss.prediction, message, related=related, fixes=fixes)

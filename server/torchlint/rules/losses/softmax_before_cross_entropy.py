@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.finding import Severity
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.semantics.losses import last_operations_among, loss_call, removable
+from torchlint.semantics.unit import Unit
+
+_LOSSES = frozenset(("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy"))
+_SOFTMAX = frozenset(
+    (
+        "torch.softmax",
+        "torch.nn.functional.softmax",
+        "torch.special.softmax",
+        "torch.Tensor.softmax",
+        "torch.nn.Softmax",
+        "torch.nn.Softmax2d",
+    )
+)
+_LOG_SOFTMAX = frozenset(
+    (
+        "torch.log_softmax",
+        "torch.nn.functional.log_softmax",
+        "torch.special.log_softmax",
+        "torch.Tensor.log_softmax",
+        "torch.nn.LogSoftmax",
+    )
+)
+
+
+class SoftmaxBeforeCrossEntropy(Rule):
+    """## What it does
+
+    Reports a cross-entropy loss whose input has been through a softmax: right in the call, through a name, or at the
+    end of the `forward` (or the `Sequential`) of the model that made it. A `log_softmax` there is only redundant and
+    reported as a hint.
+
+    ## Why is this bad?
+
+    `cross_entropy` and `CrossEntropyLoss` take logits and apply log-softmax themselves. Probabilities lie between 0
+    and 1, so the second softmax makes them nearly equal: with ten classes the loss cannot fall below about 1.46, the
+    gradients shrink, and the model trains slowly or not at all, without any error.
+
+    ## Example
+
+    ```python
+    import torch.nn.functional as F
+
+
+    def training_step(model, images, labels):
+        return F.cross_entropy(F.softmax(model(images), dim=1), labels)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch.nn.functional as F
+
+
+    def training_step(model, images, labels):
+        return F.cross_entropy(model(images), labels)
+    ```
+
+    Take the softmax only where probabilities are reported.
+
+    ## Exceptions
+
+    The target of the loss may be a softmax (soft labels). A model that returns logits and probabilities is followed by
+    position, and one that applies the softmax on some paths only (in evaluation mode, say) is not reported.
+
+    ## References
+
+    - [torch.nn.CrossEntropyLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html)
+    """
+
+    code = "TL301"
+    name = "softmax-before-cross-entropy"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "Cross-entropy applies log-softmax itself, so this input is normalised twice."
+
+    @on_node(ast.Call)
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        loss = loss_call(unit.semantics, call)
+        if loss is None or loss.name not in _LOSSES:
+            return
+        operations = last_operations_among(unit.semantics, loss, _SOFTMAX | _LOG_SOFTMAX)
+        if not operations:
+            return
+        severity = None
+        if any(operation.name in _SOFTMAX for operation in operations):
+            message = (
+                f"{loss.shown} applies log-softmax itself, but {loss.shown_prediction} has been through a softmax: "
+                "the loss flattens out and its gradients shrink."
+            )
+        else:
+            severity = Severity.HINT
+            message = (
+                f"{loss.shown} applies log-softmax itself: the `log_softmax` that {loss.shown_prediction} has been "
+                "through is redundant."
+            )
+        related = [(operation.node, "the softmax") for operation in operations[:3]]
+        fixes = []
+        direct = removable(loss, operations)
+        if direct is not None:
+            softmax, logits = direct
+            fixes = [
+                FixPlan("Pass the logits", "unsafe", lambda edit: edit.replace_by_operand(softmax, logits)),
+            ]
+        yield self.found(loss.prediction, message, related=related, fixes=fixes, severity=severity)

@@ -1,0 +1,114 @@
+"""Code that provides for several versions of a library: what it says holds only where the version fits."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from torchlint.semantics.scopes import Binding
+from torchlint.semantics.semantics import Semantics
+from torchlint.syntax import parent_of
+
+#: What an absent module, name or parameter raises.
+_ABSENCE = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "Exception", "NameError"))
+_VERSION_TEXT = re.compile(r"v?\d+\.\d+(\.|$)|v?\d+\.\d+\.\d+")
+_VERSION_NAME = re.compile(
+    r"version|torch.*(_ge|_gt|_le|_lt|at_least|greater|older|newer|before|after|\d_\d)|(requires|has)_torch",
+    re.IGNORECASE,
+)
+_PROBES = frozenset(("hasattr", "getattr", "find_spec", "signature"))
+_DEEPEST = 3
+
+
+def in_version_fallback(semantics: Semantics, node: ast.AST) -> bool:
+    """Whether a node runs only where a version fits: in a ``try`` that expects something to be absent, under a test of
+    a version or of an attribute's presence, or after such a test that leaves the function."""
+    child, holder = node, parent_of(node)
+    while holder is not None:
+        match holder:
+            case ast.Try(body=body, handlers=handlers) if child not in holder.finalbody:
+                probing = child in body or child in handlers or child in holder.orelse
+                if probing and any(_expects_absence(handler) for handler in handlers):
+                    return True
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+                if child is not test and is_version_test(semantics, test):
+                    return True
+            case ast.BoolOp(values=values):
+                before = values[: values.index(child)] if child in values else []
+                if any(is_version_test(semantics, value) for value in before):
+                    return True
+            case ast.With() | ast.AsyncWith():
+                if any(_suppresses_absence(semantics, item.context_expr) for item in holder.items):
+                    return True
+        if _follows_version_exit(semantics, holder, child):
+            return True
+        child, holder = holder, parent_of(holder)
+    return False
+
+
+def is_version_test(semantics: Semantics, test: ast.expr, depth: int = 0) -> bool:
+    """Whether a condition asks for a version, or whether something exists: ``hasattr(torch, "x")``,
+    ``Version(torch.__version__) >= Version("2.4")``, a name that was bound to such a condition."""
+    for node in ast.walk(test):
+        match node:
+            case ast.Name(id="version_info") | ast.Attribute(attr="version_info" | "__version__"):
+                return True
+            case ast.Constant(value=str(text)) if _VERSION_TEXT.match(text):
+                return True
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _PROBES:
+                return True
+            case ast.Name(id=name) | ast.Attribute(attr=name) if _VERSION_NAME.search(name):
+                return True
+            case ast.Name() if depth < _DEEPEST:
+                if any(
+                    definition.kind is Binding.ASSIGNMENT
+                    and definition.value is not None
+                    and (
+                        is_version_test(semantics, definition.value, depth + 1)
+                        or (isinstance(definition.value, ast.Constant) and _binds_in_fallback(definition.node))
+                    )
+                    for definition in semantics.definitions(node)
+                ):
+                    return True
+    return False
+
+
+def _binds_in_fallback(statement: ast.AST) -> bool:
+    """Whether ``NAME = True`` (or False, None) stands in a ``try`` or handler that expects something to be absent."""
+    holder = parent_of(statement)
+    if isinstance(holder, ast.ExceptHandler):
+        return _expects_absence(holder)
+    return isinstance(holder, ast.Try) and any(_expects_absence(handler) for handler in holder.handlers)
+
+
+def _expects_absence(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(isinstance(item, ast.Name) and item.id in _ABSENCE for item in types)
+
+
+def _suppresses_absence(semantics: Semantics, context: ast.expr) -> bool:
+    return (
+        isinstance(context, ast.Call)
+        and semantics.is_named(context.func, "contextlib.suppress")
+        and any(isinstance(item, ast.Name) and item.id in _ABSENCE for item in context.args)
+    )
+
+
+def _follows_version_exit(semantics: Semantics, holder: ast.AST, child: ast.AST) -> bool:
+    """Whether a statement of the same block before ``child`` tests a version and leaves the block."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(holder, name, None)
+        if not isinstance(block, list) or child not in block:
+            continue
+        for statement in block[: block.index(child)]:
+            if isinstance(statement, ast.If) and _leaves(statement.body) and is_version_test(semantics, statement.test):
+                return True
+            if isinstance(statement, ast.Assert) and is_version_test(semantics, statement.test):
+                return True
+    return False
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return bool(block) and isinstance(block[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
