@@ -31,8 +31,8 @@ class TestReports:
         result = torchlint("check", "train.py")
         assert result.status == 1
         assert result.out.startswith("error[TL201] missing-zero-grad: ")
-        assert " --> train.py:11:1\n" in result.out
-        assert "11 | optimizer.step()" in result.out.replace("    ", "")
+        assert "  --> train.py:11:5\n" in result.out
+        assert "11 |     optimizer.step()\n   |     ^^^^^^^^^^^^^^^^\n" in result.out
         assert result.out.endswith("\n\nFound 1 error (1 fixable with `--fix --unsafe-fixes`).\n")
         assert result.err == ""
 

@@ -30,7 +30,7 @@ def _file(*names: str, what: str) -> Callable[[Callable[..., Any]], Callable[...
     return click.option(*names, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=what)
 
 
-@click.command()
+@click.command(short_help="Find mistakes in files, folders or stdin.")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @_rules(
     "--select",

@@ -28,7 +28,7 @@ format_option = click.option(
 )
 
 
-@click.command()
+@click.command(short_help="Explain one rule.")
 @click.argument("name", metavar="RULE")
 @format_option
 @color_option

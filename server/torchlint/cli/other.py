@@ -9,7 +9,7 @@ import click
 from torchlint.text import DocumentError, read_document
 
 
-@click.command()
+@click.command(short_help="Run the language server.")
 @click.option("--stdio", is_flag=True, help="Talk over stdin and stdout: what it does anyway; some clients say it.")
 def server(stdio: bool) -> None:
     """Run the language server, for an editor that talks to it over stdin and stdout."""
@@ -18,7 +18,7 @@ def server(stdio: bool) -> None:
     serve()
 
 
-@click.command()
+@click.command(short_help="Print what torchlint knows about a file.")
 @click.argument("what", type=click.Choice(["names", "kinds", "flow"]))
 @click.argument("file", type=click.Path(path_type=Path))
 def debug(what: str, file: Path) -> None:

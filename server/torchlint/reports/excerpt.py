@@ -106,8 +106,8 @@ class Excerpt:
         for row in self.rows:
             if previous is not None and row > previous + 1:
                 inside = self.span is not None and self.span.row <= previous < self.span.last_row
-                bar = self._span_bar(" |") if inside else ""
-                yield self.look.paint("...", "blue", bold=True) + " " * max(self.gutter - 1, 0) + bar
+                bar = " " * max(self.gutter - 1, 0) + self._span_bar(" |") if inside else ""
+                yield self.look.paint("...", "blue", bold=True) + bar
             yield from self._row(row)
             previous = row
         yield self._ruled("")
