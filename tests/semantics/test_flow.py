@@ -1,0 +1,121 @@
+"""The tree of events that a person would draw of a training function."""
+
+from __future__ import annotations
+
+import textwrap
+
+from torchlint.semantics.debug import print_flow
+from torchlint.text import Document
+
+MODEL = (
+    "import torch\nfrom torch import nn, optim\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n"
+)
+
+
+def flow(code: str, root: str) -> str:
+    """The printed flow of one function, without row numbers."""
+    text = print_flow(Document(f"{MODEL}{textwrap.dedent(code)}"))
+    (tree,) = [block for block in text.split("\n\n") if block.split(":")[0].endswith(root)]
+    return "\n".join(line[8:] for line in tree.splitlines()[1:])
+
+
+def test_called_functions_stand_in_the_place_of_the_call_with_the_callers_objects() -> None:
+    code = """
+        def step(net, opt, batch):
+            loss = net(batch).sum()
+            loss.backward()
+            opt.step()
+
+        def main(loader):
+            model = Net()
+            optimizer = optim.SGD(model.parameters(), lr=0.1)
+            for batch in loader:
+                optimizer.zero_grad()
+                step(model, optimizer, batch)
+    """
+    assert flow(code, "main").splitlines()[-7:] == [
+        "loop over loader",
+        "  optimizer<optimizer>.zero_grad()",
+        "  call of step",
+        "    model<module>(loader[])",
+        "    net(batch).sum()",
+        "    loss.backward()",
+        "    optimizer<optimizer>.step()",
+    ]
+
+
+def test_methods_of_a_trainer_are_followed_on_its_own_attributes() -> None:
+    code = """
+        class Trainer:
+            def __init__(self):
+                self.net = Net()
+                self.opt = optim.SGD(self.net.parameters(), lr=0.1)
+
+            def optimize(self, loss):
+                self.opt.zero_grad()
+                loss.backward()
+                self.opt.step()
+
+            def fit(self, loader):
+                for batch in loader:
+                    self.optimize(self.net(batch))
+    """
+    printed = flow(code, "fit")
+    assert "call of optimize" in printed
+    assert "self.opt<optimizer>.zero_grad()" in printed
+    assert "self.opt<optimizer>.step()" in printed
+
+
+def test_a_trainer_used_from_outside_is_the_object_it_is() -> None:
+    code = """
+        class Trainer:
+            def __init__(self):
+                self.opt = optim.SGD(Net().parameters(), lr=0.1)
+
+            def update(self):
+                self.opt.step()
+
+        def main():
+            trainer = Trainer()
+            trainer.update()
+    """
+    assert "trainer.opt<optimizer>.step()" in flow(code, "main")
+
+
+def test_structure_is_kept() -> None:
+    code = """
+        def train(opt, scaler, loss, loader):
+            for batch in loader:
+                try:
+                    if scaler:
+                        scaler.step(opt)
+                    else:
+                        opt.step()
+                except RuntimeError:
+                    continue
+                with torch.no_grad():
+                    opt.zero_grad()
+    """
+    words = [line.strip().split("(")[0].split("<")[0] for line in flow(code, "train").splitlines()]
+    assert words == [
+        "loop over loader",
+        "try",
+        "if scaler",
+        "scaler.step",
+        "else",
+        "opt",
+        "except",
+        "continue",
+        "torch.no_grad",
+        "with torch.no_grad",
+        "opt",
+    ]
+
+
+def test_recursion_ends() -> None:
+    code = """
+        def again(opt, n):
+            opt.step()
+            again(opt, n - 1)
+    """
+    assert flow(code, "again").count(".step()") == 1

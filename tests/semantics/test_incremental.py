@@ -1,0 +1,73 @@
+"""A linter that saw every keystroke says what one says that sees the text for the first time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.harness.markdown import read_sections
+from torchlint.finding import Finding
+from torchlint.linter import Linter
+from torchlint.text import Document
+
+RULES = sorted(Path(__file__).parents[1].joinpath("rules").glob("*.md"))
+TYPED = [
+    "\n",
+    "    ",
+    "x",
+    ".",
+    "(",
+    ")",
+    "[",
+    "]",
+    "'",
+    '"""',
+    "#",
+    ":",
+    "=",
+    "self.",
+    "def f(self):\n",
+    "for x in y:\n",
+]
+
+
+def programs() -> list[str]:
+    """The programs of all rule tests, joined by file."""
+    texts = []
+    for path in RULES:
+        blocks = [
+            block.text for section in read_sections(path) for block in section.blocks if block.language == "python"
+        ]
+        texts.append("\n".join(blocks))
+    return texts
+
+
+def said(findings: tuple[Finding, ...]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: (finding.row, finding.column, finding.code, finding.message))
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    found = programs()
+    assert found
+    return found
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_findings_after_edits_are_those_of_a_cold_lint(texts: list[str], data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from(texts))
+    linter = Linter()
+    linter.analyze(Document(text))
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        removed = data.draw(st.integers(0, min(60, len(text) - start)))
+        text = text[:start] + data.draw(st.sampled_from(["", *TYPED])) + text[start + removed :]
+        edited = linter.analyze(Document(text))
+        assert said(edited.findings) == said(Linter().analyze(Document(text)).findings)
+        assert [problem.row for problem in edited.problems] == [
+            problem.row for problem in Linter().analyze(Document(text)).problems
+        ]
