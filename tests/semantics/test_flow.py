@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from torchlint.semantics.debug import print_flow
@@ -13,10 +14,10 @@ MODEL = (
 
 
 def flow(code: str, root: str) -> str:
-    """The printed flow of one function, without row numbers."""
+    """The printed flow of one function, without row numbers and kinds."""
     text = print_flow(Document(f"{MODEL}{textwrap.dedent(code)}"))
     (tree,) = [block for block in text.split("\n\n") if block.split(":")[0].endswith(root)]
-    return "\n".join(line[8:] for line in tree.splitlines()[1:])
+    return "\n".join(re.sub("<[a-z ]*>", "", line[8:]) for line in tree.splitlines()[1:])
 
 
 def test_called_functions_stand_in_the_place_of_the_call_with_the_callers_objects() -> None:
@@ -35,12 +36,12 @@ def test_called_functions_stand_in_the_place_of_the_call_with_the_callers_object
     """
     assert flow(code, "main").splitlines()[-7:] == [
         "loop over loader",
-        "  optimizer<optimizer>.zero_grad()",
+        "  optimizer.zero_grad()",
         "  call of step",
-        "    model<module>(loader[])",
+        "    model(loader[])",
         "    net(batch).sum()",
         "    loss.backward()",
-        "    optimizer<optimizer>.step()",
+        "    optimizer.step()",
     ]
 
 
@@ -62,8 +63,8 @@ def test_methods_of_a_trainer_are_followed_on_its_own_attributes() -> None:
     """
     printed = flow(code, "fit")
     assert "call of optimize" in printed
-    assert "self.opt<optimizer>.zero_grad()" in printed
-    assert "self.opt<optimizer>.step()" in printed
+    assert "self.opt.zero_grad()" in printed
+    assert "self.opt.step()" in printed
 
 
 def test_a_trainer_used_from_outside_is_the_object_it_is() -> None:
@@ -79,7 +80,7 @@ def test_a_trainer_used_from_outside_is_the_object_it_is() -> None:
             trainer = Trainer()
             trainer.update()
     """
-    assert "trainer.opt<optimizer>.step()" in flow(code, "main")
+    assert "trainer.opt.step()" in flow(code, "main")
 
 
 def test_structure_is_kept() -> None:
@@ -96,7 +97,7 @@ def test_structure_is_kept() -> None:
                 with torch.no_grad():
                     opt.zero_grad()
     """
-    words = [line.strip().split("(")[0].split("<")[0] for line in flow(code, "train").splitlines()]
+    words = [line.strip().split("(")[0] for line in flow(code, "train").splitlines()]
     assert words == [
         "loop over loader",
         "try",
