@@ -104,12 +104,12 @@ def test_structure_is_kept() -> None:
         "if scaler",
         "scaler.step",
         "else",
-        "opt",
+        "opt.step",
         "except",
         "continue",
         "torch.no_grad",
         "with torch.no_grad",
-        "opt",
+        "opt.zero_grad",
     ]
 
 
