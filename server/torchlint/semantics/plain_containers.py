@@ -1,0 +1,268 @@
+"""Lists, tuples and dicts that a class keeps on ``self``, with what is put into them while an object is made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode
+from torchlint.semantics.semantics import Semantics, contains, enclosing_function, nodes_within
+from torchlint.syntax import parent_of
+
+_GROWING = frozenset({"append", "extend", "insert", "update", "setdefault", "appendleft"})
+#: Builtins that only look at what they are given.
+_LOOKING = frozenset(
+    {"len", "range", "enumerate", "zip", "reversed", "print", "isinstance", "any", "all", "id", "repr"}
+)
+
+
+class Sort(Enum):
+    """What sort of container it is."""
+
+    LIST = "list"
+    TUPLE = "tuple"
+    DICT = "dict"
+
+
+@dataclass(frozen=True, eq=False)
+class PlainContainer:
+    """``self.<name>`` is a list, tuple or dict of Python when construction ends.
+
+    ``write`` is the assignment to ``self``, ``display`` the expression that makes the container (elsewhere than in
+    ``write`` where it was built in a local variable), ``growth`` the calls and assignments that put more into it.
+    ``elements`` are the expressions put into it; None stands for something that cannot be read.
+    """
+
+    name: str
+    sort: Sort
+    write: AttributeWrite
+    display: ast.expr
+    growth: tuple[ast.AST, ...]
+    elements: tuple[ast.expr | None, ...]
+
+
+def plain_containers(view: ClassView) -> Iterator[PlainContainer]:
+    """The attributes that hold a container of Python for certain when the constructor is done, and that no code there
+    gives to anything that could keep or wrap them."""
+    making = view.called_from("__init__")
+    for name in view.attributes:
+        found = _container(view, name, making)
+        if found is not None:
+            yield found
+
+
+def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> PlainContainer | None:
+    semantics = view.semantics
+    writes = [write for write in view.writes(name) if not write.augmented]
+    written = [write for write in writes if _outer_method(write.statement) in making and not _is_none(write.value)]
+    if not written or any(write.path for write in written):
+        return None
+    if any(_sort_of(write.value, semantics) is None and not _is_none(write.value) for write in writes):
+        return None
+    last = written[-1]
+    sort = _sort_of(last.value, semantics)
+    display = _display(last.value, semantics)
+    if sort is None or display is None:
+        return None
+    local = last.value if isinstance(last.value, ast.Name) else None
+    growth: list[ast.AST] = []
+    for method in making:
+        for use in _uses(name, local, last, method):
+            growing = _growth_of(use)
+            if growing is not None:
+                growth.append(growing)
+            elif not _only_looks(use, last):
+                return None
+    elements: list[ast.expr | None] = []
+    for value in [write.value for write in written] + list(growth):
+        elements += _elements(value, semantics)
+    return PlainContainer(name, sort, last, display, tuple(sorted(growth, key=_line)), tuple(elements))
+
+
+def _outer_method(node: ast.AST) -> FunctionNode | None:
+    function = enclosing_function(node)
+    while function is not None and enclosing_function(function) is not None:
+        function = enclosing_function(function)
+    return function
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
+
+
+def _uses(name: str, local: ast.Name | None, write: AttributeWrite, method: FunctionNode) -> Iterator[ast.expr]:
+    """Where a method uses the attribute, or the local variable that it was built in."""
+    for node in self_attributes(method):
+        if node.attr == name and node is not write.target:
+            yield node
+    if local is not None and contains(method, local):
+        for inner in nodes_within(method, ast.Name):
+            assert isinstance(inner, ast.Name)
+            used = isinstance(inner.ctx, ast.Load) or isinstance(parent_of(inner), ast.AugAssign)
+            if inner.id == local.id and used:
+                yield inner
+
+
+def _growth_of(use: ast.expr) -> ast.AST | None:
+    """The call or assignment that puts something into the container at this use of it."""
+    parent = parent_of(use)
+    match parent:
+        case ast.Attribute(attr=method) if method in _GROWING:
+            call = parent_of(parent)
+            return call if isinstance(call, ast.Call) and call.func is parent else None
+        case ast.Subscript(value=value, ctx=ast.Store()) if value is use:
+            return parent_of(parent)
+        case ast.AugAssign(target=target) if target is use:
+            return parent
+        case _:
+            return None
+
+
+def _only_looks(use: ast.expr, write: AttributeWrite) -> bool:
+    """Whether a use neither keeps the container or its elements nor gives them away."""
+    if isinstance(use.ctx, ast.Store | ast.Del):  # type: ignore[attr-defined]
+        return True  # an assignment is judged as one
+    parent = parent_of(use)
+    match parent:
+        case ast.Assign(value=value) if value is use:
+            return parent is write.statement
+        case ast.AnnAssign(value=value) if value is use:
+            return parent is write.statement
+        case ast.For(iter=iterable) if iterable is use:
+            return True
+        case ast.Call(func=ast.Name(id=called)):
+            return called in _LOOKING
+        case ast.Subscript(value=value) if value is use:
+            return isinstance(parent_of(parent), ast.Attribute)
+        case ast.Attribute():
+            return True
+        case ast.AugAssign(value=value):
+            return value is not use
+        case ast.If() | ast.While() | ast.Assert() | ast.Compare() | ast.BoolOp() | ast.UnaryOp():
+            return True
+        case _:
+            return False
+
+
+def _sort_of(value: ast.expr | None, semantics: Semantics) -> Sort | None:
+    display = _display(value, semantics)
+    match display:
+        case ast.List() | ast.ListComp():
+            return Sort.LIST
+        case ast.Tuple():
+            return Sort.TUPLE
+        case ast.Dict() | ast.DictComp():
+            return Sort.DICT
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            return _sort_of(left, semantics) or _sort_of(right, semantics)
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            sort = _sort_of(left, semantics)
+            return sort if sort is _sort_of(right, semantics) else None
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict" as made)):
+            return Sort(made)
+        case ast.Call() if semantics.is_named(display.func, "collections.OrderedDict", "collections.defaultdict"):
+            return Sort.DICT
+        case _:
+            return None
+
+
+def _display(value: ast.expr | None, semantics: Semantics) -> ast.expr | None:
+    """The expression that makes the container that a value is; the first one where ``+=`` adds to it later."""
+    if not isinstance(value, ast.Name):
+        return value
+    made: set[ast.expr | None] = set()
+    queue = list(semantics.definitions(value))
+    seen: set[ast.AST] = set()
+    while queue:
+        definition = queue.pop()
+        if definition.node in seen:
+            continue
+        seen.add(definition.node)
+        if definition.kind is Binding.AUGMENTED and isinstance(definition.node, ast.AugAssign):
+            target = definition.node.target
+            queue += semantics.definitions(target) if isinstance(target, ast.Name) else ()
+        elif definition.kind is Binding.ASSIGNMENT and not definition.path:
+            made.add(definition.value)
+        else:
+            return None
+    only = made.pop() if len(made) == 1 else None
+    return None if isinstance(only, ast.Name) else only
+
+
+def _elements(value: ast.AST | None, semantics: Semantics) -> Iterator[ast.expr | None]:
+    """What an expression or statement puts into a container."""
+    match value:
+        case ast.Name():
+            display = _display(value, semantics)
+            if display is not None:
+                yield from _elements(display, semantics)
+            else:
+                yield value
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            for element in elements:
+                yield from _element(element, semantics)
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
+            yield from _element(element, semantics)
+        case ast.Dict(values=values):
+            for element in values:
+                yield from _element(element, semantics)
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            yield from _elements(left if _sort_of(left, semantics) is not None else right, semantics)
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            yield from _elements(left, semantics)
+            yield from _elements(right, semantics)
+        case ast.Call(func=ast.Attribute(attr="append" | "insert" | "setdefault" | "appendleft"), args=[*_, element]):
+            yield from _element(element, semantics)
+        case ast.Call(func=ast.Attribute(attr="extend" | "update"), args=[given]):
+            yield from _elements(given, semantics)
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict")) | ast.Call(func=ast.Name(id="OrderedDict")):
+            for item in value.args:
+                yield from _elements(item, semantics)
+            for keyword in value.keywords:
+                yield from _element(keyword.value, semantics)
+        case ast.AugAssign(value=given):
+            yield from _elements(given, semantics)
+        case ast.Assign(value=element):
+            yield from _element(element, semantics)
+        case _:
+            yield None
+
+
+def _element(element: ast.expr, semantics: Semantics) -> Iterator[ast.expr | None]:
+    """An element, or the elements of one that is a container itself."""
+    if isinstance(element, ast.Starred):
+        yield from _elements(element.value, semantics)
+    elif isinstance(element, ast.List | ast.Tuple | ast.ListComp | ast.Dict | ast.DictComp):
+        yield from _elements(element, semantics)
+    else:
+        yield element
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
+def is_given_elsewhere(element: ast.Name, container: PlainContainer) -> bool:
+    """Whether a local variable that is put into a container is also stored on ``self`` or given to another call, so
+    that it may be registered there."""
+    function = enclosing_function(element)
+    if function is None:
+        return False
+    own = {id(node) for node in container.growth}
+    for node in nodes_within(function, ast.Name):
+        assert isinstance(node, ast.Name)
+        if node.id != element.id or node is element or not isinstance(node.ctx, ast.Load):
+            continue
+        parent = parent_of(node)
+        if isinstance(parent, ast.Starred | ast.keyword):
+            parent = parent_of(parent)
+        if isinstance(parent, ast.Call) and parent.func is not node and id(parent) not in own:
+            return True
+        if isinstance(parent, ast.Assign) and parent.value is node and id(parent) not in own:
+            return True
+        if isinstance(parent, ast.List | ast.Tuple | ast.Dict):
+            return True
+    return False
