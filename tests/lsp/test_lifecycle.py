@@ -226,3 +226,9 @@ def test_what_the_server_says_it_can_do(start: Start) -> None:
     assert capabilities["textDocumentSync"]["change"] == 2
     types = [selector["notebook"] for selector in capabilities["notebookDocumentSync"]["notebookSelector"]]
     assert types == ["jupyter-notebook", "interactive"]
+
+
+def test_a_client_that_forgets_to_say_initialized_gets_findings(start: Start) -> None:
+    client = start()
+    client.request("initialize", {"processId": None, "rootUri": None, "capabilities": FULL})
+    assert still_works(client)

@@ -244,3 +244,16 @@ def test_the_torch_versions_of_the_project_count(start: Start, tmp_path: Path) -
     client.initialize(folder=tmp_path)
     assert codes(client, open_in(client, old, text)) == ["TL901"]
     assert codes(client, open_in(client, new, text)) == []
+
+
+def test_settings_that_come_late_are_followed(start: Start, tmp_path: Path) -> None:
+    """Findings do not wait for them for ever, and change when they come."""
+    client = start()
+    client.answering = False
+    client.initialize(folder=tmp_path)
+    uri = open_in(client, tmp_path)
+    assert codes(client, uri) == ["TL013", "TL107"]
+    asked = client.wait(lambda message: message.get("method") == "workspace/configuration")
+    client.send({"jsonrpc": "2.0", "id": asked["id"], "result": [{"ignore": ["TL107"]}, None]})
+    client.wait(lambda message: message.get("method") == "workspace/diagnostic/refresh")
+    assert codes(client, uri) == ["TL013"]

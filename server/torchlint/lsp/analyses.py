@@ -202,16 +202,20 @@ class Analyses:
 
     def _finished(self, job: _Job, snapshot: Snapshot, outcome: Analysed | BaseException) -> None:
         self._running = None
-        newest = job.wanted is snapshot
-        if not job.closed:
-            if isinstance(outcome, Analysed):
-                previous, job.last = job.last, outcome
-                if newest:
-                    _finish(job.result, outcome)
-                    self._done(job.program, outcome, previous)
-            elif newest:
-                self._again_or_failed(job, outcome)
-        self._next()
+        try:
+            if not job.closed:
+                self._take(job, job.wanted is snapshot, outcome)
+        finally:
+            self._next()
+
+    def _take(self, job: _Job, is_newest: bool, outcome: Analysed | BaseException) -> None:
+        if isinstance(outcome, Analysed):
+            previous, job.last = job.last, outcome
+            if is_newest:
+                _finish(job.result, outcome)
+                self._done(job.program, outcome, previous)
+        elif is_newest:
+            self._again_or_failed(job, outcome)
 
     def _again_or_failed(self, job: _Job, error: BaseException) -> None:
         from torchlint.linter import Cancelled

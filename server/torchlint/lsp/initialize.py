@@ -47,10 +47,9 @@ async def initialized(ls: Server, params: types.InitializedParams) -> None:
     """Ask for the editor's settings, watch what may change, and begin to analyse."""
     ls.log.connect(ls.window_log_message)
     session = ls.session
-    session.start_soon()
     await configuration.register(ls)
     await asyncio.gather(configuration.pull(ls), session.analyses.call(_load))
-    session.start()
+    session.settings_known()
 
 
 def _linter() -> LinterLike:

@@ -35,6 +35,13 @@ class Log:
         trace = "".join(traceback.format_exception(error)) if error else ""
         self._write(types.MessageType.Error, f"{message}\n{trace}".rstrip())
 
+    def error_once(self, message: str, error: BaseException) -> None:
+        """Say what failed, but not again while it fails in the same way."""
+        key = f"{message}: {error!r}"
+        if key not in self._said:
+            self._said.add(key)
+            self.error(message, error)
+
     def once(self, message: str) -> None:
         """Warn, but only once in the server's life."""
         if message not in self._said:

@@ -47,6 +47,7 @@ class Session:
         self._ready = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self.analyses = Analyses(make_linter, client, done=self._done, failed=self._failed)
+        asyncio.get_running_loop().call_later(_PATIENCE, self._start)
 
     # Documents
 
@@ -120,16 +121,18 @@ class Session:
         """The program that a document (a file or a notebook cell) belongs to."""
         return self._program_of.get(uri)
 
-    def start(self) -> None:
-        """The editor's settings are known, or will not be: analyse what is open."""
+    def settings_known(self) -> None:
+        """The editor has said its settings: analyse what is open, again if they come late."""
+        if self._ready.is_set():
+            self.settings_changed()
+        else:
+            self._start()
+
+    def _start(self) -> None:
         if not self._ready.is_set():
             self._ready.set()
             for program in self._programs.values():
                 self._analyse(program)
-
-    def start_soon(self) -> None:
-        """Start in a while whatever the editor answers."""
-        asyncio.get_running_loop().call_later(_PATIENCE, self.start)
 
     def saved(self) -> None:
         """Something was saved: where the client does not watch files this is the moment to look at settings."""
@@ -188,7 +191,7 @@ class Session:
             self._refresh()
 
     def _failed(self, program: Program, error: BaseException) -> None:
-        self._log.error(f"{program.filename} could not be analysed", error)
+        self._log.error_once(f"{program.filename} could not be analysed", error)
         for published in self._published.pop(program.uri, ()):
             self._publish(published, Report())
 
