@@ -68,8 +68,7 @@ class Trainer:
         self.model.eval()
         correct = total = 0
         for images, labels in self.val_loader:
-            images.to(self.device)
-            labels = labels.to(self.device)
+            images, labels = images.to(self.device), labels.to(self.device)
             with autocast():
                 logits = self.model(images)
             correct += (logits.argmax(dim=1) == labels).sum().item()

@@ -32,7 +32,8 @@ def test_fix_applies_safe_fixes_and_reports_the_rest(torchlint: Torchlint) -> No
     assert result.status == 1
     assert result.out.splitlines() == [
         result.out.splitlines()[0],
-        "Fixed 1 finding: 1 x TL107 requires-grad-typo.",
+        "Fixed 1 finding:",
+        "  1 x TL107 requires-grad-typo",
         "Found 1 warning (1 fixable with `--fix --unsafe-fixes`).",
     ]
     assert result.out.startswith("a.py:6:9: TL901 ")
@@ -42,7 +43,7 @@ def test_everything_fixed_gives_status_0(torchlint: Torchlint) -> None:
     write("a.py", TYPO)
     result = torchlint("check", "--fix")
     assert result.status == 0
-    assert result.out == "Fixed 1 finding: 1 x TL107 requires-grad-typo.\nNo findings in 1 file.\n"
+    assert result.out == "Fixed 1 finding:\n  1 x TL107 requires-grad-typo\nNo findings in 1 file.\n"
 
 
 def test_unsafe_fixes(torchlint: Torchlint) -> None:
@@ -162,7 +163,7 @@ class TestDiff:
             "--- a.py\n+++ a.py\n@@ -1,3 +1,3 @@\n import torch\n \n"
             "-weights = torch.zeros(3, require_grad=True)\n+weights = torch.zeros(3, requires_grad=True)\n"
         )
-        assert result.err == "Would fix 1 finding: 1 x TL107 requires-grad-typo.\n"
+        assert result.err == "Would fix 1 finding:\n  1 x TL107 requires-grad-typo\n"
         assert text_of("a.py") == TYPO
 
     def test_no_changes_give_status_0_whatever_is_found(self, torchlint: Torchlint) -> None:

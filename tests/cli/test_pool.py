@@ -43,7 +43,7 @@ def test_fixes_are_written_by_all_processes(torchlint: Torchlint) -> None:
         path.write_text(TYPO)
     result = torchlint("check", "--fix", "--jobs", "3")
     assert result.status == 0
-    assert result.out.startswith("Fixed 23 findings: 23 x TL107 requires-grad-typo.\n")
+    assert result.out.startswith("Fixed 23 findings:\n  23 x TL107 requires-grad-typo\n")
     assert {path.read_text() for path in Path().glob("m*.py")} == {TYPO_FIXED}
 
 

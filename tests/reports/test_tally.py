@@ -65,4 +65,6 @@ def test_statistics_put_the_most_frequent_first() -> None:
 
 def test_what_was_fixed() -> None:
     total = Tally(fixed=Counter({("TL601", "create-on-device"): 2, ("TL107", "requires-grad-typo"): 1}))
-    assert total.fixed_line("Fixed") == "Fixed 3 findings: 2 x TL601 create-on-device, 1 x TL107 requires-grad-typo."
+    assert total.fixed_lines("Fixed") == (
+        "Fixed 3 findings:\n  2 x TL601 create-on-device\n  1 x TL107 requires-grad-typo"
+    )

@@ -86,7 +86,7 @@ class Run:
         """The closing lines, for people only."""
         if self.job.action is Action.DIFF:
             if self.tally.fixed and not self.quiet:
-                self.say(self.tally.fixed_line("Would fix"))
+                self.say(self.tally.fixed_lines("Would fix"))
             return
         if self.statistics:
             people = self.format.for_people
@@ -96,7 +96,7 @@ class Run:
         if self._pieces:
             self._write(self.format.between)
         if self.tally.fixed:
-            self._write(self.tally.fixed_line("Fixed") + "\n")
+            self._write(self.tally.fixed_lines("Fixed") + "\n")
         if self.tally.files:
             self._write(self.tally.closing_line() + "\n")
 

@@ -75,10 +75,11 @@ class Tally:
             notes.append(f"{self.unsafe} {'more' if notes else 'fixable'} with `--fix --unsafe-fixes`")
         return f"Found {kinds} ({', '.join(notes)})." if notes else f"Found {kinds}."
 
-    def fixed_line(self, verb: str) -> str:
-        """``Fixed 3 findings: 2 x TL601 create-on-device, 1 x TL107 requires-grad-typo.``"""
-        parts = [f"{count} x {code} {name}" for (code, name), count in _ordered(self.fixed)]
-        return f"{verb} {counted(self.fixed.total(), 'finding', 'findings')}: {', '.join(parts)}."
+    def fixed_lines(self, verb: str) -> str:
+        """``Fixed 3 findings:`` and, on a line each, ``2 x TL601 create-on-device``."""
+        lines = [f"{verb} {counted(self.fixed.total(), 'finding', 'findings')}:"]
+        lines += [f"  {count} x {code} {name}" for (code, name), count in _ordered(self.fixed)]
+        return "\n".join(lines)
 
     def statistics(self, look: Look) -> str:
         """A table of the rules that found something, the most frequent first; ``[*]``: all can be fixed."""
