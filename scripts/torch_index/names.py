@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import sys
 import types
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import torch
@@ -64,7 +64,15 @@ PREFERRED = {
 # Public modules whose functions are written in C++, so that they do not say where they belong.
 BUILT_IN = {"torch.fft", "torch.linalg", "torch.nn.functional", "torch.special"}
 
-Indexed = (type, types.FunctionType, types.BuiltinFunctionType, torch.dtype, torch.layout, torch.memory_format)
+Indexed = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    functools._lru_cache_wrapper,  # `torch.backends.mps.is_available`
+    torch.dtype,
+    torch.layout,
+    torch.memory_format,
+)
 
 
 def is_skipped(name: str) -> bool:
@@ -91,7 +99,7 @@ def public_modules(root: types.ModuleType) -> Iterator[tuple[str, types.ModuleTy
                 pending.append((name + ".", module.__path__))
 
 
-@cache  # importing more of torch while it runs replaces some functions, e.g. torch.manual_seed
+@functools.cache  # importing more of torch while it runs replaces some functions, e.g. torch.manual_seed
 def all_bindings(root: types.ModuleType = torch) -> dict[str, Any]:
     """Dotted name -> object, for each class, function, dtype and layout bound in a public module of the package."""
     bindings: dict[str, Any] = {}
@@ -131,18 +139,31 @@ def is_exported(dotted: str, value: Any) -> bool:
     if module_name == "torch" or (module_name in BUILT_IN and isinstance(value, types.BuiltinFunctionType)):
         return True
     defined_in = getattr(value, "__module__", None) or module_name
-    return defined_in == module_name or defined_in.startswith(module_name + ".")
+    return defined_in == module_name or defined_in.startswith(module_name + ".") or is_published(dotted, value)
+
+
+def is_published(dotted: str, value: Any) -> bool:
+    """Whether a package shows what a private module defines, without saying so: `torch.jit.is_scripting`."""
+    module = sys.modules[dotted.rpartition(".")[0]]
+    elsewhere = "._" in (getattr(value, "__module__", None) or "")
+    return (
+        elsewhere
+        and module is not torch
+        and hasattr(module, "__path__")
+        and dotted.rpartition(".")[2] not in getattr(module, "__all__", ())
+    )
 
 
 def choose(names: list[str], value: Any) -> str:
     """The canonical one of the names of one object."""
 
-    def key(dotted: str) -> tuple[bool, bool, bool, bool, int, int, str]:
+    def key(dotted: str) -> tuple[bool, bool, bool, bool, bool, int, int, str]:
         module, _, name = dotted.rpartition(".")
         functional_twin = module == "torch" and f"torch.nn.functional.{name}" in names and not isinstance(value, type)
         return (
             dotted not in PREFERRED,
             not is_exported(dotted, value),
+            is_published(dotted, value),
             # `torch.conv2d is torch.nn.functional.conv2d`: only the second is documented.
             functional_twin,
             # dtypes: `torch.float32` before `torch.float`
@@ -155,7 +176,7 @@ def choose(names: list[str], value: Any) -> str:
     return min(names, key=key)
 
 
-@cache
+@functools.cache
 def build(root: types.ModuleType = torch) -> dict[str, dict[str, str]]:
     """Module -> name bound there -> canonical dotted name, for each binding that is not canonical itself."""
     bindings = all_bindings(root)

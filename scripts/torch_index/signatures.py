@@ -18,7 +18,8 @@ from .modules import RECURRENT_PARAMETERS
 
 # Modules whose public functions and classes are listed with their parameters.
 LISTED = """
-torch torch.amp torch.autograd torch.autograd.functional torch.backends.cudnn torch.compiler torch.cpu torch.cpu.amp
+torch torch.accelerator torch.amp torch.autograd torch.autograd.functional torch.backends.cudnn torch.backends.mps
+torch.compiler torch.cpu torch.cpu.amp torch.mps torch.serialization torch.xpu
 torch.cuda torch.cuda.amp torch.distributed torch.distributed.fsdp torch.distributions torch.export torch.fft torch.func
 torch.jit torch.linalg torch.nested torch.nn torch.nn.attention torch.nn.functional torch.nn.init torch.nn.parallel
 torch.nn.utils torch.nn.utils.parametrizations torch.nn.utils.parametrize torch.nn.utils.prune torch.nn.utils.rnn
