@@ -95,7 +95,7 @@ class Expander:
         arguments = tuple(self._ref(item, context) for item in call.arguments)
         receiver = self._ref(call.receiver, context) if call.receiver is not None else None
         if function in context.active or len(context.active) > _DEEPEST or self._size > _LARGEST:
-            return Action("?", receiver, arguments, call.node)
+            return Action("...", receiver, arguments, call.node)
         bound = {name: self._ref(item, context) for name, item in call.bound.items()}
         suffix = f"@{next(self._calls)}"
         inner = _Context(bound, receiver, suffix, (*context.active, function))

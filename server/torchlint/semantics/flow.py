@@ -7,7 +7,7 @@ place of the calls, with the callee's parameters replaced by the caller's object
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchlint.semantics.kinds import Kind
@@ -38,7 +38,8 @@ class Action:
     """One call (or assignment to ``.grad``) that may matter.
 
     ``verb`` is the method's name for a method call, the canonical name for a call of a known function, ``()`` for
-    calling an object, ``grad=`` for an assignment to ``.grad``, and ``?`` for a call of something unknown.
+    calling an object, ``grad=`` for an assignment to ``.grad``, ``?`` for a call of something unknown, and ``...`` for
+    a call of a function of this file that was not followed (recursion, or too deep).
     """
 
     verb: str
@@ -172,3 +173,37 @@ def actions(flow: Flow) -> Iterator[Action]:
     for inner in walk(flow):
         if isinstance(inner, Action):
             yield inner
+
+
+def pruned(flow: Flow, keep: Callable[[Action], bool]) -> Flow:
+    """The tree with only the actions to keep, and with the structure around them and around jumps."""
+    match flow:
+        case Action():
+            return flow if keep(flow) else EMPTY
+        case Steps(steps=steps):
+            return sequence([step for step in (pruned(step, keep) for step in steps) if not is_empty(step)])
+        case Branch(test=test, arms=arms, node=node):
+            kept = tuple(pruned(arm, keep) for arm in arms)
+            return EMPTY if all(map(is_empty, kept)) else Branch(test, kept, node)
+        case Loop(iterable=iterable, body=body, orelse=orelse, node=node):
+            inner, after = pruned(body, keep), pruned(orelse, keep)
+            kept_loop = _matters(inner, "raise", "return") or not is_empty(after)
+            return Loop(iterable, inner, after, node) if kept_loop else EMPTY
+        case Attempt(body=body, handlers=handlers, orelse=orelse, final=final, node=node):
+            parts = [pruned(part, keep) for part in (body, *handlers, orelse, final)]
+            if all(map(is_empty, parts)):
+                return EMPTY
+            return Attempt(parts[0], tuple(parts[1:-2]), parts[-2], parts[-1], node)
+        case Within(contexts=contexts, body=body, node=node):
+            inner = pruned(body, keep)
+            return EMPTY if is_empty(inner) else Within(contexts, inner, node)
+        case Followed(function=function, body=body, node=node):
+            inner = pruned(body, keep)
+            return Followed(function, inner, node) if _matters(inner, "raise") else EMPTY
+        case Jump() | Invocation():
+            return flow
+
+
+def _matters(body: Flow, *jumps: str) -> bool:
+    """Whether the body of a loop or called function has actions, or jumps that lead out of what holds it."""
+    return any(isinstance(inner, Action) or (isinstance(inner, Jump) and inner.to in jumps) for inner in walk(body))

@@ -21,7 +21,7 @@ _DEEPEST = 12
 _PROVEN, _LIKELY = Grade.PROVEN, Grade.LIKELY
 
 #: Methods of a module that give the module back.
-_MODULE_RETURNS_SELF = frozenset(
+MODULE_RETURNS_SELF = frozenset(
     [
         "to",
         "cuda",
@@ -43,7 +43,8 @@ _MODULE_RETURNS_SELF = frozenset(
 #: Attributes of a tensor that are tensors, and those that are something else.
 _TENSOR_ATTRIBUTES = frozenset(["T", "H", "mT", "mH", "data", "grad", "real", "imag"])
 _OTHER_ATTRIBUTES = {"device": What.DEVICE, "dtype": What.DTYPE, "ndim": What.NUMBER, "shape": What.TUPLE}
-_WRAPPERS = frozenset(
+#: Calls that give a module that runs the module they are given.
+WRAPPERS = frozenset(
     [
         "torch.compile",
         "torch.nn.DataParallel",
@@ -276,14 +277,14 @@ class KindInference:
                 return Kind(What.TENSOR, base.grade, f"`.{expression.attr}` of a tensor")
             what = _OTHER_ATTRIBUTES.get(expression.attr)
             return Kind(what, base.grade, f"`.{expression.attr}` of a tensor") if what is not None else None
+        if base.class_node is not None:
+            found = self.of_class_attribute(base.class_node, expression.attr)
+            if found is not None:
+                return found
         if base.is_module:
-            if base.class_node is not None:
-                found = self.of_class_attribute(base.class_node, expression.attr)
-                if found is not None:
-                    return found
             if expression.attr in ("weight", "bias") and base.origin.startswith("torch.nn."):
                 return Kind(What.PARAMETER, base.grade, f"`.{expression.attr}` of a layer")
-            if expression.attr == "module" and base.origin in _WRAPPERS:
+            if expression.attr == "module" and base.origin in WRAPPERS:
                 return self._wrapped(base)
         return None
 
@@ -322,7 +323,7 @@ class KindInference:
         if kind.is_tensor:
             return Kind(What.TENSOR, kind.grade, "a slice of a tensor") if path[0] is not None else None
         if kind.what is What.TUPLE and isinstance(kind.node, ast.Tuple) and path[0] is not None:
-            return self._of_element(kind.node, path)
+            return self._of_element(kind.node, path) if kind.node is not value else None
         if kind.what is What.TUPLE and kind.origin and len(path) == 1:
             return Kind(What.TENSOR, _LIKELY, f"an element of what {kind.origin} returns")
         return None
@@ -459,7 +460,7 @@ class KindInference:
     def _of_call_to(self, name: str, call: ast.Call) -> Kind | None:
         if name in _SAME_KIND_CALLS and call.args:
             return self.kind(call.args[0])
-        if name in _WRAPPERS and call.args:
+        if name in WRAPPERS and call.args:
             inner = self.kind(call.args[0])
             if inner is not None and inner.class_node is not None and name != "torch.compile":
                 return Kind(What.MODULE, inner.grade, f"wrapped by {name}", name, call, None)
@@ -540,7 +541,7 @@ class KindInference:
         if base.is_tensor:
             return self._of_tensor_method(method, base)
         if base.is_module:
-            if method in _MODULE_RETURNS_SELF:
+            if method in MODULE_RETURNS_SELF:
                 return base
             if method in _PARAMETER_ITERATORS:
                 return Kind(What.PARAMETERS, base.grade, f"`.{method}()` of a module", method, call)
@@ -572,7 +573,7 @@ class KindInference:
         if self._semantics.is_module_class(owner):
             if method in _PARAMETER_ITERATORS:
                 return Kind(What.PARAMETERS, _PROVEN, f"`.{method}()` of a module", method, call)
-            if method in _MODULE_RETURNS_SELF:
+            if method in MODULE_RETURNS_SELF:
                 return Kind(What.MODULE, _PROVEN, "this module", f".{owner.name}", None, owner)
             if method == "state_dict":
                 return Kind(What.MAPPING, _PROVEN, "a state dict", "state_dict", call)

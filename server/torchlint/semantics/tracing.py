@@ -222,6 +222,9 @@ class Tracer:
                 return self.path(first, depth)
             case ast.Call(args=[first, *_]) if self._semantics.name(expression.func) in _TRANSPARENT:
                 return self.path(first, depth)
+            case ast.Call(func=ast.Attribute(value=base, attr="parameters" | "values" as attribute), args=[]):
+                inner = self.path(base, depth)
+                return f"{inner}.{attribute}()" if inner else ""
             case _:
                 return ""
 
@@ -235,7 +238,7 @@ class Tracer:
             value = definition.value
             if definition.kind is Binding.ASSIGNMENT and value is not None:
                 target = element_of(value, definition.path)
-                if isinstance(target, ast.Name | ast.Attribute):
+                if isinstance(target, ast.Name | ast.Attribute | ast.Subscript):
                     alias = self.path(target, depth + 1)
                     if alias:
                         return alias
@@ -257,6 +260,10 @@ class Tracer:
                 return self._path_of_element(source.args[0], path[1:], depth)
             if source.func.id == "zip" and path and path[0] is not None and path[0] < len(source.args):
                 return self._path_of_element(source.args[path[0]], path[1:], depth)
+        match source:
+            case ast.Call(func=ast.Attribute(value=base, attr="named_parameters" | "items" as pairs)) if path == (1,):
+                inner = self.path(base, depth + 1)
+                return f"{inner}.{'values' if pairs == 'items' else 'parameters'}()[]" if inner else ""
         if path:
             return ""
         inner = self.path(source, depth + 1)

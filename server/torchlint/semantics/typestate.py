@@ -32,6 +32,9 @@ class Step:
     action: Action
 
 
+#: The event of beginning another iteration of a loop, for tables that tell this iteration from the one before.
+NEXT_ITERATION = "next iteration"
+
 Trail = tuple[Step, ...]
 States = dict[str, Trail]
 Classify = Callable[[Action], Iterable[str]]
@@ -42,13 +45,15 @@ class Automaton:
     """``moves`` maps (state, event) to the next state; a pair that is absent leaves the state.
 
     ``wrong`` maps (state, event) to the name of what is wrong. With ``on_every_path`` a problem is told only where
-    all paths that lead to the place are wrong; else one path is enough.
+    all paths that lead to the place are wrong; else one path is enough. Paths in ``neutral`` states do not count
+    (without mixed precision it does not matter whether gradients were unscaled).
     """
 
     start: str
     moves: Mapping[tuple[str, str], str]
     wrong: Mapping[tuple[str, str], str]
     on_every_path: bool = True
+    neutral: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,7 +78,6 @@ class _Outcome:
     returns: States = field(default_factory=dict)
 
 
-_DONE = "(reported)"
 _LONGEST_TRAIL = 24
 
 
@@ -131,7 +135,7 @@ class _Engine:
 
     def _event(self, event: str, action: Action, states: States) -> States:
         automaton = self._automaton
-        live = [state for state in states if state != _DONE]
+        live = [state for state in states if state not in automaton.neutral]
         bad = [state for state in live if (state, event) in automaton.wrong]
         if bad and (len(bad) == len(live) or not automaton.on_every_path):
             for state in bad:
@@ -151,7 +155,7 @@ class _Engine:
         result = _Outcome()
         seen: set[str] = set()
         leaves: States = {} if self._automaton.on_every_path else dict(states)
-        current = states
+        current = ends = states
         # A set of states of n can change at most n times before it repeats.
         for _ in range(8):
             outcome = self.run(loop.body, current)
@@ -161,15 +165,22 @@ class _Engine:
             ends = outcome.falls or outcome.continues
             if not self._automaton.on_every_path:
                 ends = _union(outcome.falls, outcome.continues)
-            last, current = current, ends
-            if not ends or (set(ends) <= seen and set(ends) == set(last)):
+            last, current = current, self._next_iteration(ends)
+            if not ends or (set(current) <= seen and set(current) == set(last)):
                 break
-            seen |= set(ends)
+            seen |= set(current)
         self._loops.pop()
-        after = self.run(loop.orelse, _union(current, {}))
+        after = self.run(loop.orelse, _union(ends, {}))
         result.returns = _union(result.returns, after.returns)
         result.falls = _union(after.falls, leaves) or dict(states)
         return result
+
+    def _next_iteration(self, states: States) -> States:
+        moves = self._automaton.moves
+        moved: States = {}
+        for state, trail in states.items():
+            moved.setdefault(moves.get((state, NEXT_ITERATION), state), trail)
+        return moved
 
     def _attempt(self, attempt: Attempt, states: States) -> _Outcome:
         outcome = _Outcome(states)

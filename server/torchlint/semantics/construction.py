@@ -1,0 +1,155 @@
+"""Where an object was built, and which modules an optimizer was given when it was."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torchlint.semantics.inference import MODULE_RETURNS_SELF, WRAPPERS, enclosing_function_of_parameter
+from torchlint.semantics.scopes import AttributeWrite, Binding, Definition
+from torchlint.semantics.semantics import Semantics, argument, element_of
+from torchlint.semantics.tracing import Tracer
+
+_DEEPEST = 8
+#: Calls of builtins that give the parameters they are given.
+_SAME_PARAMETERS = frozenset(("list", "tuple", "set", "iter", "sorted"))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Constructions:
+    """The calls that build an object. ``complete`` where the object can come from nowhere else."""
+
+    calls: tuple[ast.Call, ...]
+    complete: bool
+
+
+def constructions(semantics: Semantics, expression: ast.expr | None) -> Constructions:
+    """The calls that built what ``expression`` denotes.
+
+    Names, attributes of ``self``, arguments given in this file, conversions (``.to(device)``), wrappers
+    (``DataParallel(net)``) and functions of this file are followed back.
+    """
+    search = _Search(semantics)
+    complete = search.follow(expression, 0)
+    return Constructions(tuple(search.found), complete and bool(search.found))
+
+
+class _Search:
+    def __init__(self, semantics: Semantics) -> None:
+        self._semantics = semantics
+        self.found: dict[ast.Call, None] = {}
+
+    def follow(self, expression: ast.expr | None, depth: int) -> bool:
+        """Note the calls that build a value; whether all of them were found."""
+        semantics = self._semantics
+        if expression is None or depth > _DEEPEST:
+            return False
+        match expression:
+            case ast.Name():
+                found = [self._definition(definition, depth) for definition in semantics.definitions(expression)]
+                return bool(found) and all(found)
+            case ast.Attribute(value=base, attr=attribute):
+                owner = semantics.class_of_self(base)
+                if owner is None:
+                    return False
+                values = [element_of(w.value, w.path) for w in self._writes(owner, attribute) if w.value is not None]
+                return self._all(values, depth)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._all((body, orelse), depth)
+            case ast.NamedExpr(value=value):
+                return self.follow(value, depth + 1)
+            case ast.Constant(value=None):
+                return True
+            case ast.Call():
+                return self._call(expression, depth)
+            case _:
+                return False
+
+    def _all(self, values: Iterable[ast.expr | None], depth: int) -> bool:
+        """Whether there are values and each is fully followed; all are, so that every call is noted."""
+        results = [self.follow(value, depth + 1) for value in values]
+        return bool(results) and all(results)
+
+    def _writes(self, owner: ast.ClassDef, attribute: str) -> tuple[AttributeWrite, ...]:
+        writes = self._semantics.module.attribute_writes(owner, attribute)
+        if writes:
+            return writes
+        for base in self._semantics.local_bases(owner):
+            writes = self._writes(base, attribute)
+            if writes:
+                return writes
+        return ()
+
+    def _call(self, call: ast.Call, depth: int) -> bool:
+        semantics = self._semantics
+        if isinstance(call.func, ast.Attribute) and call.func.attr in MODULE_RETURNS_SELF:
+            kind = semantics.kind(call.func.value)
+            if kind is not None and kind.is_module:
+                return self.follow(call.func.value, depth + 1)
+        if semantics.is_named(call.func, *WRAPPERS) and call.args:
+            return self.follow(call.args[0], depth + 1)
+        function = semantics.local_function(call.func)
+        if function is not None:
+            values = semantics.returned_values(function)
+            return self._all(values, depth)
+        self.found[call] = None
+        return True
+
+    def _definition(self, definition: Definition, depth: int) -> bool:
+        if definition.kind is Binding.ASSIGNMENT and definition.value is not None:
+            return self.follow(element_of(definition.value, definition.path), depth + 1)
+        if definition.kind is Binding.PARAMETER and isinstance(definition.node, ast.arg):
+            function = enclosing_function_of_parameter(definition.node)
+            given = self._semantics.given_for(definition.node, function) if function is not None else ()
+            return self._all(given, depth)
+        return False
+
+
+def modules_given(semantics: Semantics, build: ast.Call) -> frozenset[str] | None:
+    """The modules whose parameters an optimizer is given where it is built, as paths that hold in the function of the
+    call (see ``flow.Ref``); None where they cannot all be told."""
+    return _modules_of(semantics, Tracer(semantics), argument(build, 0, "params"), 0)
+
+
+def _modules_of(semantics: Semantics, tracer: Tracer, expression: ast.expr | None, depth: int) -> frozenset[str] | None:
+    def of(inner: ast.expr | None) -> frozenset[str] | None:
+        return _modules_of(semantics, tracer, inner, depth + 1)
+
+    def of_all(inner: list[ast.expr]) -> frozenset[str] | None:
+        found: set[str] = set()
+        for item in inner:
+            modules = of(item)
+            if modules is None:
+                return None
+            found |= modules
+        return frozenset(found) or None
+
+    expression = semantics.value_of(expression)
+    if expression is None or depth > _DEEPEST:
+        return None
+    match expression:
+        case ast.Call(func=ast.Attribute(value=module, attr="parameters" | "named_parameters")):
+            path = tracer.path(module)
+            return frozenset((path,)) if path else None
+        case ast.Call(func=ast.Name(id=name), args=[first]) if name in _SAME_PARAMETERS:
+            return of(first)
+        case ast.Call(func=ast.Name(id="filter"), args=[_, second]):
+            return of(second)
+        case ast.Call() if semantics.is_named(expression.func, "itertools.chain"):
+            return of_all(expression.args)
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return of_all(elements)
+        case ast.Starred(value=value):
+            return of(value)
+        case ast.Dict(keys=keys, values=values):
+            given = [
+                v for k, v in zip(keys, values, strict=True) if isinstance(k, ast.Constant) and k.value == "params"
+            ]
+            return of_all(given)
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return of_all([left, right])
+        case ast.ListComp(generators=[generator]) | ast.GeneratorExp(generators=[generator]):
+            return of(generator.iter)
+        case _:
+            return None
