@@ -65,8 +65,10 @@ class ModuleFacts:
         self._classes: dict[ast.ClassDef, ClassFacts] = {}
         self._reaching: dict[frozenset[str], frozenset[str]] = {}
         self._renamed: frozenset[str] | None = None
+        self._callers_by_name: dict[str, list[Part]] = {}
         self.star_imports: tuple[str, ...] = ()
         self._collect()
+        self._units = tuple(self._make_units())
         memo.begin(self._look_up)
 
     def _collect(self) -> None:
@@ -93,18 +95,21 @@ class ModuleFacts:
             return tuple(self._definitions.get(read[1], ()))
         if kind == "stars":
             return self.star_imports
+        if kind == "own code":
+            return self._units[-1].parts
         if kind == "calls":
             return tuple(self._calls_of(read[1]))
         if kind == "attribute read":
-            parts = (part for group in self.syntax.groups for part in group.parts if part is not read[2])
-            return any(read[1] in attributes_read(part) for part in parts)
+            parts = (part for group in self.syntax.groups for part in group.parts)
+            return any(read[1] in attributes_read(part)[read[2]] for part in parts)
         if kind == "base":
             return any(read[1] in facts.base_names for facts in self._classes.values())
         if kind == "reaches":
             return self._reaches(read[1], read[2])
         if kind == "mentions":
-            called = (index_of(part).called for group in self.syntax.groups for part in group.parts)
-            return read[1] in self._imported_tails() or any(read[1] in names for names in called)
+            return read[1] in self._imported_tails() or read[1] in self._callers()
+        if kind == "leads":
+            return not read[1].isdisjoint(self._callers())
         facts = self._classes.get(read[1])
         if facts is None:
             return None
@@ -170,9 +175,9 @@ class ModuleFacts:
             self._renamed = frozenset(tail for name, tail in tails if tail != name)
         return self._renamed
 
-    def reads_attribute(self, name: str, *, outside: Part | None = None) -> bool:
-        """Whether anything in the file (in the file without one part) reads an attribute ``....name`` of anything."""
-        return bool(self.memo.read(("attribute read", name, outside)))
+    def reads_attribute(self, name: str, *, of_others: bool = False) -> bool:
+        """Whether anything in the file reads an attribute ``....name``; ``of_others``: of anything but ``self``."""
+        return bool(self.memo.read(("attribute read", name, of_others)))
 
     def is_base(self, name: str) -> bool:
         """Whether a top-level class of the file names ``name`` as a base class."""
@@ -180,18 +185,26 @@ class ModuleFacts:
 
     def reaches(self, parts: tuple[Part, ...], called: frozenset[str]) -> bool:
         """Whether code of ``parts``, or functions of this file that it calls by name, call one of these names."""
+        if not self.memo.read(("leads", called)):
+            return False
         return any(bool(self.memo.read(("reaches", part, called))) for part in parts)
 
+    def _callers(self) -> dict[str, list[Part]]:
+        """The parts that call something by a (last) name, in the order of the source."""
+        if not self._callers_by_name:
+            for group in self.syntax.groups:
+                for part in group.parts:
+                    for name in index_of(part).called:
+                        self._callers_by_name.setdefault(name, []).append(part)
+        return self._callers_by_name
+
     def _calls_of(self, name: str) -> Iterator[ast.Call]:
-        for group in self.syntax.groups:
-            for part in group.parts:
-                index = index_of(part)
-                if name in index.called:
-                    for call in index.all(ast.Call):
-                        function = call.func
-                        last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
-                        if last == name:
-                            yield call
+        for part in self._callers().get(name, ()):
+            for call in index_of(part).all(ast.Call):
+                function = call.func
+                last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+                if last == name:
+                    yield call
 
     def _reaches(self, part: Part, called: frozenset[str]) -> bool:
         return not self._reaching_names(called).isdisjoint(index_of(part).called)
@@ -201,21 +214,15 @@ class ModuleFacts:
         known = self._reaching.get(called)
         if known is not None:
             return known
-        calls = [
-            (node.name, index.called)
-            for group in self.syntax.groups
-            for part in group.parts
-            for index in (index_of(part),)
-            for node in index.functions()
-        ]
+        callers = self._callers()
         names = set(called)
-        grown = True
-        while grown:
-            grown = False
-            for name, inside in calls:
-                if name not in names and not names.isdisjoint(inside):
-                    names.add(name)
-                    grown = True
+        new = list(called)
+        while new:
+            for part in callers.get(new.pop(), ()):
+                for function in index_of(part).functions():
+                    if function.name not in names:
+                        names.add(function.name)
+                        new.append(function.name)
         self._reaching[called] = frozenset(names)
         return self._reaching[called]
 
@@ -268,8 +275,15 @@ class ModuleFacts:
             node.__dict__["_facts"] = nested
         return cast("ClassFacts", nested)
 
-    def units(self) -> Iterator[UnitNodes]:
+    def own_code(self) -> tuple[Part, ...]:
+        """The parts of the module's own code: all statements but functions and classes."""
+        return cast("tuple[Part, ...]", self.memo.read(("own code",)))
+
+    def units(self) -> tuple[UnitNodes, ...]:
         """The pieces on which rules run, in the order of the source; the module's own code comes last."""
+        return self._units
+
+    def _make_units(self) -> Iterator[UnitNodes]:
         own: list[Part] = []
         for group in self.syntax.groups:
             if _group_class(group) is not None:

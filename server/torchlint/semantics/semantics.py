@@ -92,8 +92,7 @@ class Semantics:
         return known
 
     def _reaching_in_module(self) -> dict[ast.Name, frozenset[Definition]]:
-        units = [unit for unit in self.module.units() if unit.kind == "module"]
-        parts = units[0].parts if units else ()
+        parts = self.module.own_code()
 
         def compute() -> dict[ast.Name, frozenset[Definition]]:
             body = [statement for part in parts for statement in part.body]

@@ -17,6 +17,7 @@ Kind = Literal["ignore", "ignore-file", "noqa"]
 
 #: Found in every comment that may say something.
 MENTION = re.compile(r"torchlint|noqa", re.IGNORECASE)
+_MAY_SUPPRESS = re.compile(r"torchlint\s*:|noqa\s*:[^#\r\n]*TL", re.IGNORECASE)
 _OURS = re.compile(r"#\s*torchlint\s*:\s*(ignore-file|ignore)(?![\w-])[ \t]*(\[([^\]]*)\]?)?", re.IGNORECASE)
 #: As flake8 and ruff read it; of the codes only ours count.
 _NOQA = re.compile(r"#\s*noqa(?![\w-])(?:[ \t]*:[ \t]*([A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?", re.IGNORECASE)
@@ -44,6 +45,23 @@ class Directive:
     start: int
     end: int
     words: tuple[Word, ...] | None
+
+
+def may_suppress(text: str, *, plain_noqa: bool) -> bool:
+    """Whether any row could ask for suppression: false for most texts, in a fraction of the time of reading comments.
+
+    With ``plain_noqa`` a `# noqa` that names no rule counts.
+    """
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a letter whose small form is longer: offsets would not fit
+        return True
+    for word in ("torchlint", "noqa"):
+        position = lowered.find(word)
+        while position >= 0:
+            if (plain_noqa and word == "noqa") or _MAY_SUPPRESS.match(text, position):
+                return True
+            position = lowered.find(word, position + 1)
+    return False
 
 
 def directives(text: str) -> list[Directive]:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from torchlint.finding import Fix, TextEdit
-from torchlint.settings.directives import Directive, Word, directives
+from torchlint.settings.directives import Directive, Word, directives, may_suppress
 from torchlint.settings.selection import ALL, specificity
 from torchlint.text import comments
 
@@ -38,7 +38,7 @@ class Suppressions:
         """Read the comments. ``respect_noqa``: a plain `# noqa`, which names no rule, counts too."""
         everywhere: list[str] = []
         rows: dict[int, tuple[str, ...]] = {}
-        for found in directives(document.text):
+        for found in directives(document.text) if may_suppress(document.text, plain_noqa=respect_noqa) else ():
             if found.kind == "noqa" and found.words is None and not respect_noqa:
                 continue
             selectors = (ALL,) if found.words is None else tuple(_normal(word.selector) for word in found.words)
