@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope, dotted
-from torchlint.syntax import Part
+from torchlint.syntax import Part, parent_of
 
 _NodeT = TypeVar("_NodeT", bound=ast.AST)
 _SKIPPED_FIELDS = frozenset({"ctx", "op", "ops", "type_comment", "kind", "type_ignores"})
@@ -50,14 +50,24 @@ def index_of(part: Part) -> PartIndex:
     return cast("PartIndex", known)
 
 
-def attributes_read(part: Part) -> frozenset[str]:
-    """The names of all attributes that the code of a part reads, of anything."""
+def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of all attributes that the code of a part reads: of anything, and of anything but ``self``."""
     known = part.__dict__.get("_attributes_read")
     if known is None:
-        found = index_of(part).all(ast.Attribute)
-        known = frozenset(node.attr for node in found if isinstance(node.ctx, ast.Load))
+        index = index_of(part)
+        methods = (node for node in index.functions() if _is_method(node, index))
+        parameters = ([*node.args.posonlyargs, *node.args.args] for node in methods)
+        own = {names[0].arg for names in parameters if names}
+        read = [node for node in index.all(ast.Attribute) if isinstance(node.ctx, ast.Load)]
+        others = [node for node in read if not (isinstance(node.value, ast.Name) and node.value.id in own)]
+        known = (frozenset(node.attr for node in read), frozenset(node.attr for node in others))
         part.__dict__["_attributes_read"] = known
-    return cast("frozenset[str]", known)
+    return cast("tuple[frozenset[str], frozenset[str]]", known)
+
+
+def _is_method(function: FunctionNode, index: PartIndex) -> bool:
+    holder = parent_of(function)
+    return isinstance(holder, ast.ClassDef) or (holder is None and index.top.of_member)
 
 
 def _index(part: Part) -> PartIndex:

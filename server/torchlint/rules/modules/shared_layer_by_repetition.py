@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.fixes import Editor, FixImpossible
+from torchlint.fixes import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module_state import State, state_of
@@ -111,7 +111,7 @@ class SharedLayerByRepetition(Rule):
         shared = [element for element in display.elts if _keeps_weights(element, unit.semantics)]
         if not shared or _is_meant(product, shared, call, unit):
             return
-        plain = isinstance(display, ast.List) and display is product.left
+        plain = display is product.left and not any(isinstance(element, ast.Starred) for element in display.elts)
         fixes = [_product_fix(product, display, count)] if isinstance(display, ast.List) and plain else []
         yield self.found(
             product,
@@ -319,8 +319,6 @@ def _product_fix(product: ast.BinOp, display: ast.List, count: ast.expr) -> FixP
 
 def _to_comprehension(edit: Editor, product: ast.BinOp, display: ast.List, count: ast.expr) -> None:
     """``[layer] * n`` becomes ``[layer for _ in range(n)]``; layers with names are copied."""
-    if any(isinstance(element, ast.Starred) for element in display.elts):
-        raise FixImpossible("unpacked elements")
     built = [_built(edit, element) for element in display.elts]
     times = f"for _ in range({edit.source(count)})"
     if len(built) == 1:

@@ -4,14 +4,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.fixes import Editor, FixImpossible
+from torchlint.fixes import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.module_state import State, state_of
 from torchlint.semantics.plain_containers import PlainContainer, Sort, is_given_elsewhere, plain_containers
 from torchlint.semantics.semantics import Semantics, nodes_within
-from torchlint.semantics.stated import is_stated
+from torchlint.semantics.stated import comments_around, count_of_comments, is_stated
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
@@ -26,6 +26,7 @@ _HIDDEN = re.compile(
     r"|intention|deliberate|hack|\bhid(?:e|es|ing)\b|\bfrozen\b|\bno (?:grad|train)",
     re.IGNORECASE,
 )
+_CONTAINERS = (ast.List, ast.ListComp, ast.Tuple, ast.Dict, ast.DictComp)
 _LIST_METHODS = frozenset({"append", "extend", "insert", "pop"})
 _DICT_METHODS = frozenset({"items", "keys", "values", "pop", "update", "clear"})
 
@@ -231,9 +232,34 @@ def _can_be_wrapped(container: PlainContainer, parameters: bool, view: ClassView
         parent = parent_of(read)
         if isinstance(parent, ast.Attribute) and parent.attr not in supported:
             return False
+    if not _can_be_spelled(container):
+        return False
     if container.sort is Sort.DICT:
         return _has_text_keys(container, view.semantics)
     return not any(isinstance(growth, ast.Assign) for growth in container.growth)
+
+
+def _can_be_spelled(container: PlainContainer) -> bool:
+    """Whether putting a call around the container, and around those inside it, is all that there is to do."""
+    match container.write.value:
+        case ast.BinOp(op=ast.Mult(), left=ast.List(elts=[ast.Call()])):
+            return True
+        case ast.BinOp() | None:
+            return False
+        case value:
+            grown = [call.args[-1] for call in container.growth if isinstance(call, ast.Call) and call.args]
+            return all(_holds_lists_only(one) for one in (value, *grown))
+
+
+def _holds_lists_only(value: ast.expr) -> bool:
+    """Whether all containers directly inside one are lists, to any depth."""
+    inside = value.elts if isinstance(value, ast.List | ast.Tuple) else [getattr(value, "elt", None)]
+    if isinstance(value, ast.Dict | ast.DictComp):
+        inside = value.values if isinstance(value, ast.Dict) else [value.value]
+        return not any(isinstance(element, _CONTAINERS) for element in inside)
+    if any(isinstance(element, ast.Tuple | ast.Dict | ast.DictComp | ast.Starred) for element in inside):
+        return False
+    return all(_holds_lists_only(element) for element in inside if isinstance(element, ast.List | ast.ListComp))
 
 
 def _has_text_keys(container: PlainContainer, semantics: Semantics) -> bool:
@@ -277,39 +303,27 @@ def _wrap(edit: Editor, container: PlainContainer, name: str, view: ClassView) -
         case ast.BinOp(op=ast.Mult(), left=ast.List(elts=[element]), right=count) if isinstance(element, ast.Call):
             repeated = f"[{edit.source(element)} for _ in range({edit.source(count)})]"
             edit.replace(value, f"{spelling}({repeated})")
-        case ast.BinOp():
-            raise FixImpossible("sums and products of lists")
         case ast.Tuple() if not edit.source(value).startswith("("):
             edit.wrap(value, f"{spelling}([", "])")
         case _:
             edit.wrap(value, f"{spelling}(", ")")
             _wrap_inner(edit, value, spelling)
     for growth in container.growth:
-        if isinstance(growth, ast.Call):
-            for argument in growth.args:
-                if isinstance(argument, ast.List | ast.Tuple | ast.ListComp | ast.Dict):
-                    _wrap_grown(edit, growth, argument, spelling)
+        match growth:
+            case ast.Call(func=ast.Attribute(attr="append"), args=[ast.List() | ast.ListComp() as grown]):
+                edit.wrap(grown, f"{spelling}(", ")")
+                _wrap_inner(edit, grown, spelling)
+            case _:
+                pass
 
 
 def _wrap_inner(edit: Editor, value: ast.expr, spelling: str) -> None:
-    """Wrap the containers inside a container, too."""
+    """Wrap the lists inside a list, too."""
     elements = value.elts if isinstance(value, ast.List | ast.Tuple) else [getattr(value, "elt", None)]
     for element in elements:
         if isinstance(element, ast.List | ast.ListComp):
             edit.wrap(element, f"{spelling}(", ")")
             _wrap_inner(edit, element, spelling)
-        elif isinstance(element, ast.Tuple | ast.Dict | ast.DictComp | ast.Starred):
-            raise FixImpossible("containers of other sorts inside")
-
-
-def _wrap_grown(edit: Editor, growth: ast.Call, argument: ast.expr, spelling: str) -> None:
-    assert isinstance(growth.func, ast.Attribute)
-    if growth.func.attr != "append":
-        return
-    if not isinstance(argument, ast.List | ast.ListComp):
-        raise FixImpossible("containers of other sorts inside")
-    edit.wrap(argument, f"{spelling}(", ")")
-    _wrap_inner(edit, argument, spelling)
 
 
 def _only_loop(container: PlainContainer, view: ClassView) -> ast.For | None:
@@ -331,7 +345,8 @@ def _only_loop(container: PlainContainer, view: ClassView) -> ast.For | None:
                 orelse=[],
             ) as loop
         ) if iterable is reads[0] and called == layer and given == result:
-            return loop
+            inside = count_of_comments(loop, loop) - len(comments_around(loop)[0])
+            return loop if inside == 0 else None
         case _:
             return None
 
@@ -346,6 +361,4 @@ def _to_sequential(edit: Editor, container: PlainContainer, loop: ast.For) -> No
     (statement,) = loop.body
     assert isinstance(statement, ast.Assign)
     name = edit.source(statement.targets[0])
-    if "#" in edit.source(loop):
-        raise FixImpossible("the loop has comments")
     edit.replace(loop, f"{name} = {edit.source(loop.iter)}({name})")
