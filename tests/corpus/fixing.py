@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.corpus.packages import Package
+from tests.corpus.linting import analyze
+from tests.corpus.packages import FOLDER, Package
 from tests.harness.analysis import Program
 from tests.harness.properties import broken_properties
 from torchlint.text import read_document
@@ -43,7 +44,7 @@ def _program(path: Path) -> Program:
 
 
 def _fixable(path: Path) -> list[tuple[Path, int, str]]:
-    findings = _program(path).analysis.findings
+    findings = analyze(read_document(path)).findings
     return [(path, index, found.name) for index, found in enumerate(findings) if found.applicability is not None]
 
 
@@ -52,12 +53,14 @@ def _try(path: Path, indices: list[int]) -> list[str]:
     broken = []
     for index in indices:
         finding = program.analysis.findings[index]
-        fixes = program.fixes(finding)
+        where = f"{path.relative_to(FOLDER)}:{finding.row}: {finding.name}"
+        try:
+            fixes = program.fixes(finding)
+        except Exception as error:
+            broken.append(f"{where}: computing the fix raised {error!r}")
+            continue
         if not fixes:
-            broken.append(f"{path}:{finding.row}: {finding.name}: a fix is announced and none is offered")
+            broken.append(f"{where}: a fix is announced and none is offered")
         for fix in fixes:
-            broken += [
-                f"{path}:{finding.row}: {finding.name}: {fix.title}: {text}"
-                for text in broken_properties(program, finding, fix)
-            ]
+            broken += [f"{where}: {fix.title}: {text}" for text in broken_properties(program, finding, fix)]
     return broken

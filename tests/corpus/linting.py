@@ -9,13 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torchlint.linter import Linter
-
 from tests.corpus.packages import Package
 from tests.corpus.reviews import Review
 from torchlint.finding import Finding, Severity
+from torchlint.linter import Analysis, Linter
 from torchlint.settings import Settings
-from torchlint.text import Document, read_document
+from torchlint.text import Document, DocumentError, read_document
 
 EVERYTHING = Settings(select=("ALL",))
 GRAVE = frozenset({Severity.ERROR, Severity.WARNING})
@@ -41,6 +40,18 @@ class Linted:
         self.failures += other.failures
 
 
+class LinterCrash(Exception):
+    """The linter raised; the message has the file and the traceback."""
+
+
+def analyze(document: Document) -> Analysis:
+    """All rules over a document. Raises LinterCrash."""
+    try:
+        return Linter().analyze(document, EVERYTHING)
+    except Exception as error:
+        raise LinterCrash(f"{document.filename}: {traceback.format_exc()}") from error
+
+
 def lint_package(package: Package) -> Linted:
     """Lint every Python file of a package; a crash or the failure of a rule is recorded, not raised."""
     result = Linted()
@@ -54,9 +65,9 @@ def _lint_file(path: Path, folder: Path) -> Linted:
     name = path.relative_to(folder).as_posix()
     try:
         document = read_document(path)
-        analysis = Linter().analyze(document, EVERYTHING)
-    except Exception:
-        return Linted(1, failures=[f"{name}: {traceback.format_exc()}"])
+        analysis = analyze(document)
+    except (LinterCrash, DocumentError) as error:
+        return Linted(1, failures=[str(error)])
     result = Linted(1, document.lines.row_count)
     result.failures = [f"{name}:{p.row}: {p.message}" for p in analysis.problems if p.kind == "rule"]
     for finding in analysis.findings:
