@@ -56,6 +56,12 @@ def test_a_conditional_import_has_several_names() -> None:
     assert Meaning(text).names("autocast") == {"torch.amp.autocast", "torch.cuda.amp.autocast"}
 
 
+def test_a_conditional_value_has_the_names_of_both_sides() -> None:
+    head = "import torch\nfrom torch import nn\n"
+    assert Meaning(f"{head}act = nn.ReLU if x else nn.GELU\nact()").names("act") == {"torch.nn.ReLU", "torch.nn.GELU"}
+    assert Meaning(f"{head}act = nn.ReLU if x else make()\nact()").names("act") == set()
+
+
 def test_none_beside_an_import_is_passed_over() -> None:
     text = "try:\n    import torch\nexcept ImportError:\n    torch = None\ntorch.load(x)"
     assert Meaning(text).names("torch.load") == {"torch.load"}

@@ -64,6 +64,9 @@ class NameResolver:
                 value = definition.value
                 if isinstance(value, ast.Constant) and value.value is None:
                     return _NO_NAMES  # `X = None` beside a conditional import
+                if isinstance(value, ast.IfExp):
+                    sides = [self.names(side, depth + 1) for side in (value.body, value.orelse)]
+                    return sides[0] | sides[1] if all(sides) else None
                 names = self.names(value, depth + 1)
                 return names or None
             case Binding.DELETED | Binding.ANNOTATION:
