@@ -70,6 +70,27 @@ def _is_method(function: FunctionNode, index: PartIndex) -> bool:
     return isinstance(holder, ast.ClassDef) or (holder is None and index.top.of_member)
 
 
+def children_of(node: ast.AST) -> list[ast.AST]:
+    """The expressions and statements directly inside a node, in the order of its fields."""
+    found: list[ast.AST] = []
+    for name in _child_fields(node.__class__)[::-1]:
+        value = node.__dict__.get(name)
+        if value.__class__ is list:
+            found += [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a type that can hold nodes worth visiting, last first."""
+    fields = _CHILD_FIELDS.get(node_type)
+    if fields is None:
+        fields = tuple(name for name in reversed(node_type._fields) if name not in _SKIPPED_FIELDS)
+        _CHILD_FIELDS[node_type] = fields
+    return fields
+
+
 def _index(part: Part) -> PartIndex:
     top = Scope(None, None, of_member=part.lead == 1)
     index = PartIndex(part, top)
@@ -86,12 +107,8 @@ def _index(part: Part) -> PartIndex:
         handler = enter.get(node_type)
         if handler is not None:
             scope = handler(node, scope, index)
-        fields = child_fields.get(node_type)
-        if fields is None:
-            fields = tuple(name for name in reversed(node_type._fields) if name not in _SKIPPED_FIELDS)
-            child_fields[node_type] = fields
         attributes = node.__dict__
-        for name in fields:
+        for name in child_fields.get(node_type) or _child_fields(node_type):
             value = attributes.get(name)
             if value.__class__ is list:
                 for item in reversed(value):

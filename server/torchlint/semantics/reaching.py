@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from torchlint.semantics.index import children_of
 from torchlint.semantics.scopes import Definition, Scope
 
 Environment = dict[str, frozenset[Definition]]
@@ -169,7 +170,7 @@ class _Walker:
             if isinstance(current, _COMPREHENSIONS):
                 self._comprehension(current, environment)
                 continue
-            stack.extend(reversed(list(ast.iter_child_nodes(current))))
+            stack.extend(reversed(list(children_of(current))))
         return environment
 
     def _comprehension(self, node: ast.AST, environment: Environment) -> None:

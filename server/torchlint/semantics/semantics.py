@@ -66,6 +66,9 @@ class Semantics:
     def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         """The bindings that can reach this use of a name; where paths are not known (a use in a nested function, a
         name of the module used in a function) all bindings of the name. Empty: a builtin or an unbound name."""
+        return self.module.memo.cached(("definitions of", name), lambda: self._definitions(name), ())
+
+    def _definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         scope = scope_at(name)
         holder = scope
         while holder.parent is not None and not isinstance(holder.node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -267,6 +270,14 @@ class Semantics:
             values.append(value)
         return tuple(values)
 
+    def callers(self, function: FunctionNode) -> tuple[ast.Call, ...]:
+        """The calls of a function or method in this file."""
+        owner = parent_of(function)
+        holder = owner if isinstance(owner, ast.ClassDef) else None
+        return tuple(
+            call for call in self.module.calls_of(function.name) if self._calls_function(call, function, holder)
+        )
+
     def _calls_function(self, call: ast.Call, function: FunctionNode, owner: ast.ClassDef | None) -> bool:
         if owner is None:
             return self.local_function(call.func) is function
@@ -296,9 +307,13 @@ class Semantics:
 
 def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
     """The nodes of some types inside ``root`` (itself included), in the order of the source."""
-    index = index_of(part_of(root))
-    inside = (node for node_type in types for node in index.nodes.get(node_type, ()) if contains(root, node))
-    return inside if len(types) == 1 else iter(sorted(inside, key=lambda node: (_line(node), _column(node))))
+    part = part_of(root)
+    found = [node for node_type in types for node in index_of(part).nodes.get(node_type, ())]
+    if len(types) > 1:
+        found.sort(key=lambda node: (_line(node), _column(node)))
+    if len(part.body) == 1 and part.body[0] is root:
+        return iter(found)
+    return (node for node in found if contains(root, node))
 
 
 def contains(root: ast.AST, node: ast.AST) -> bool:
