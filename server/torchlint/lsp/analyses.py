@@ -210,7 +210,9 @@ class Analyses:
 
     def _take(self, job: _Job, is_newest: bool, outcome: Analysed | BaseException) -> None:
         if isinstance(outcome, Analysed):
-            previous, job.last = job.last, outcome
+            previous = job.last
+            if is_newest or previous is None:
+                job.last = outcome
             if is_newest:
                 _finish(job.result, outcome)
                 self._done(job.program, outcome, previous)

@@ -166,11 +166,13 @@ class Session:
         self.analyses.stop()
 
     def _analyse(self, program: Program) -> None:
-        if self._ready.is_set():
-            if self.settings.changed_on_disk():
-                self.settings_changed()
-            self.analyses.schedule(program, self.settings.for_file(program.filename))
-            self._tell_settings_problems()
+        if not self._ready.is_set():
+            return
+        if self.settings.changed_on_disk():
+            self.settings_changed()  # of this program too
+            return
+        self.analyses.schedule(program, self.settings.for_file(program.filename))
+        self._tell_settings_problems()
 
     async def _refresh_after(self, programs: list[Program]) -> None:
         for program in programs:
