@@ -20,6 +20,8 @@ from torchlint.torch_api import FactoryFacts, factory_facts
 _WRAP_DATA = frozenset(("torch.as_tensor", "torch.asarray"))
 #: These are given data of the host, which has to be copied anyway.
 _TAKE_DATA = frozenset(("torch.tensor", "torch.scalar_tensor"))
+#: These are given tensors, or are methods of one.
+_TAKE_TENSORS = ("torch.nested.", "torch.Tensor.", "torch.sparse_")
 #: What may stand between the creation and the move without a difference to the result.
 _BETWEEN = frozenset(
     "unsqueeze squeeze view reshape flatten expand repeat transpose permute t float double half bfloat16 long int bool "
@@ -197,11 +199,13 @@ def _is_right_before(first: ast.stmt, second: ast.stmt, unit: Unit) -> bool:
 
 
 def _is_created_on_cpu(factory: ast.Call, facts: FactoryFacts, unit: Unit) -> bool:
-    if facts.like or facts.name in _WRAP_DATA or facts.name.startswith(("torch.nested.", "torch.Tensor.")):
+    if facts.like or facts.name in _WRAP_DATA or facts.name.startswith(_TAKE_TENSORS):
         return False
     given = {item.arg: item.value for item in factory.keywords}
     if None in given or any(name in given for name in _MAKES_A_DIFFERENCE):
         return False
+    if facts.name == "torch.normal" and "size" not in given and len(factory.args) < 3:
+        return False  # drawn around given tensors: there is no `device=` then
     gradient = given.get("requires_grad")
     return gradient is None or unit.semantics.literal(gradient) is False
 
