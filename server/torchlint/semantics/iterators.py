@@ -14,6 +14,7 @@ _BUILTIN_CONSUMERS = frozenset(
     "list tuple set frozenset sorted sum max min any all dict enumerate zip map filter".split()
 )
 _LAZY = frozenset(("filter", "map", "zip", "enumerate"))
+_ITERATORS = ("parameters", "named_parameters", "buffers", "named_buffers")
 _CONSUMERS = frozenset(
     (
         "torch.nn.utils.clip_grad_norm_",
@@ -47,12 +48,25 @@ def makes_iterator(semantics: Semantics, value: ast.expr) -> bool:
 
 def iterates_parameters(semantics: Semantics, value: ast.expr) -> bool:
     """Whether an expression makes a one-shot iterator over parameters or buffers of modules."""
+    if not _may_iterate(semantics, value):
+        return False
     kind = semantics.kind(value)
     if kind is not None and kind.what is What.PARAMETERS:
         return isinstance(value, ast.GeneratorExp | ast.Call) and not _is_overridden(semantics, value)
     if not isinstance(value, ast.Call) or not makes_iterator(semantics, value):
         return False
     return any(iterates_parameters(semantics, item) for item in value.args)
+
+
+def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
+    """What the form of an expression allows: asked of every assignment, so that few kinds have to be inferred."""
+    match value:
+        case ast.GeneratorExp() | ast.Call(func=ast.Name()):
+            return any(map(semantics.module.mentions_call, _ITERATORS))
+        case ast.Call(func=ast.Attribute(value=base, attr=name)):
+            return name in _ITERATORS or name in ("chain", "from_iterable") or semantics.class_of_self(base) is not None
+        case _:
+            return False
 
 
 def _is_overridden(semantics: Semantics, value: ast.expr) -> bool:
