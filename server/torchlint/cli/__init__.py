@@ -39,12 +39,10 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            if args and (args[0] in {"-", "."} or args[0].endswith((".py", ".pyi", ".ipynb", "/"))):
-                raise click.UsageError(f"{error.message} To lint it: torchlint check {args[0]}", ctx) from None
-            raise
+        first = args[0]
+        if first not in _HOMES and (first in {"-", "."} or first.endswith((".py", ".pyi", ".ipynb", "/"))):
+            raise click.UsageError(f"No such command '{first}'. To lint it: torchlint check {first}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -68,7 +68,7 @@ def _pooled(files: Sequence[Path], job: Job, jobs: int) -> Iterator[Outcome]:
     try:
         yield from executor.map(_lint_in_process, files, chunksize=_FILES_A_TASK)
     except BrokenProcessPool:
-        return
+        executor.shutdown()
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
 
@@ -84,6 +84,7 @@ def _one_by_one(files: Sequence[Path], job: Job) -> Iterator[Outcome]:
                 yield future.result()
                 continue
             yield Outcome(failed=True, messages=(f"{file}: the process that linted this file died",))
+            executor.shutdown()
             executor = _executor(job, 1)
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
