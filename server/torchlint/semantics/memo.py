@@ -18,19 +18,19 @@ Read = tuple[Any, ...]
 
 @dataclass(eq=False, slots=True)
 class _Frame:
-    reads: dict[Read, object] = field(default_factory=dict)
+    reads: set[Read] = field(default_factory=set)
     cache: dict[Hashable, object] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
 class _Entry:
     value: object
-    reads: dict[Read, object]
+    reads: frozenset[Read]
     version: int
 
 
 class Memo:
-    """Entries by key. ``look_up`` tells what a read gives in the version that is analysed now."""
+    """Entries by key. A read is looked up once a version, all of them at its start."""
 
     def __init__(self) -> None:
         self._entries: dict[Hashable, _Entry] = {}
@@ -38,32 +38,45 @@ class Memo:
         self._running: set[Hashable] = set()
         self._version = 0
         self._look_up: Callable[[Read], object] = lambda read: None
-        self._current: dict[Read, object] = {}
+        #: What each read gives in this version.
+        self._now: dict[Read, object] = {}
+        #: The reads that gave something else in a version than in the one before, by version.
+        self._changes: dict[int, frozenset[Read]] = {}
 
     def begin(self, look_up: Callable[[Read], object]) -> None:
-        """Start a new version of the file."""
+        """Start a new version of the file. ``look_up`` tells what a read gives in it."""
         self._version += 1
         self._look_up = look_up
-        self._current = {}
         self._frames = [_Frame()]
         self._running = set()
+        changed = []
+        for read, before in self._now.items():
+            now = look_up(read)
+            if now != before:
+                changed.append((read, now))
+        self._now.update(changed)
+        self._changes[self._version] = frozenset(read for read, _ in changed)
 
     def forget_unused(self) -> None:
         """Drop entries that no recent version asked for (most of their nodes are gone)."""
         oldest = self._version - _VERSIONS_KEPT
         if oldest % _VERSIONS_KEPT == 0:
             self._entries = {key: entry for key, entry in self._entries.items() if entry.version > oldest}
+            self._changes = {version: reads for version, reads in self._changes.items() if version > oldest}
+            used = {read for entry in self._entries.values() for read in entry.reads}
+            self._now = {read: value for read, value in self._now.items() if read in used}
 
     def read(self, read: Read) -> object:
         """What the file says to ``read`` now; the value being computed depends on it from here on."""
-        value = self._now(read)
-        self._frames[-1].reads[read] = value
-        return value
+        if read not in self._now:
+            self._now[read] = self._look_up(read)
+        self._frames[-1].reads.add(read)
+        return self._now[read]
 
     def get(self, key: Hashable, compute: Callable[[], _T], default: _T) -> _T:
         """The value of ``key``; ``default`` while it is being computed already (recursion)."""
         entry = self._entries.get(key)
-        if entry is not None and (entry.version == self._version or self._still_good(entry)):
+        if entry is not None and self._still_good(entry):
             entry.version = self._version
             self._frames[-1].reads.update(entry.reads)
             return cast("_T", entry.value)
@@ -77,7 +90,7 @@ class Memo:
         finally:
             self._running.discard(key)
             self._frames.pop()
-        self._entries[key] = _Entry(value, frame.reads, self._version)
+        self._entries[key] = _Entry(value, frozenset(frame.reads), self._version)
         self._frames[-1].reads.update(frame.reads)
         return value
 
@@ -92,11 +105,7 @@ class Memo:
         return value
 
     def _still_good(self, entry: _Entry) -> bool:
-        return all(self._now(read) == value for read, value in entry.reads.items())
-
-    def _now(self, read: Read) -> object:
-        if read in self._current:
-            return self._current[read]
-        value = self._look_up(read)
-        self._current[read] = value
-        return value
+        """Whether nothing that the entry read has changed since the version in which it was last asked for."""
+        return all(
+            entry.reads.isdisjoint(self._changes[version]) for version in range(entry.version + 1, self._version + 1)
+        )

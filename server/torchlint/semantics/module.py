@@ -66,6 +66,7 @@ class ModuleFacts:
         self._reaching: dict[frozenset[str], frozenset[str]] = {}
         self._renamed: frozenset[str] | None = None
         self._callers_by_name: dict[str, list[Part]] = {}
+        self._read_names: tuple[set[str], set[str]] | None = None
         self.star_imports: tuple[str, ...] = ()
         self._collect()
         self._units = tuple(self._make_units())
@@ -100,8 +101,7 @@ class ModuleFacts:
         if kind == "calls":
             return tuple(self._calls_of(read[1]))
         if kind == "attribute read":
-            parts = (part for group in self.syntax.groups for part in group.parts)
-            return any(read[1] in attributes_read(part)[read[2]] for part in parts)
+            return read[1] in self._attributes_read()[read[2]]
         if kind == "base":
             return any(read[1] in facts.base_names for facts in self._classes.values())
         if kind == "reaches":
@@ -188,6 +188,16 @@ class ModuleFacts:
         if not self.memo.read(("leads", called)):
             return False
         return any(bool(self.memo.read(("reaches", part, called))) for part in parts)
+
+    def _attributes_read(self) -> tuple[set[str], set[str]]:
+        """The attribute names read in any part, as ``attributes_read`` tells them of one."""
+        if self._read_names is None:
+            self._read_names = (set(), set())
+            for group in self.syntax.groups:
+                for part in group.parts:
+                    for names, found in zip(self._read_names, attributes_read(part), strict=True):
+                        names |= found
+        return self._read_names
 
     def _callers(self) -> dict[str, list[Part]]:
         """The parts that call something by a (last) name, in the order of the source."""
