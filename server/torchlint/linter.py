@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -96,6 +98,10 @@ class Linter:
         settings = settings if settings is not None else Settings()
         if _MENTION not in document.text:
             return Analysis(document)
+        with _collector_paused():
+            return self._analyze(document, settings, cancelled)
+
+    def _analyze(self, document: Document, settings: Settings, cancelled: Callable[[], bool]) -> Analysis:
         dispatcher = _dispatcher(self._rules, settings.active(self._rules, document.filename))
         syntax = parse_module(document.text, self._syntax, _cell_ends(document))
         self._syntax = syntax
@@ -109,6 +115,18 @@ class Linter:
             diagnoses.extend(run.unit(nodes))
         self._memo.forget_unused()
         return _analysis(document, settings, syntax, semantics, diagnoses, run.failures)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Without the cyclic collector, which would walk the trees of a file over and over while they are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _cell_ends(document: Document) -> tuple[int, ...]:
