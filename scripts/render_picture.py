@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,8 +15,9 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "check.svg"
-COMMAND = ["torchlint", "check", "examples/train_classifier.py"]
-COLUMNS = 116
+COMMAND = ["torchlint", "check", "--select", "TL2,TL3", "examples/train_classifier.py"]
+#: A line of the report that is longer goes on in the next one, as on a terminal of this width.
+COLUMNS = 132
 
 THEME = TerminalTheme(
     (30, 30, 36),
@@ -30,8 +30,7 @@ THEME = TerminalTheme(
 def terminal_output() -> str:
     """What the command prints on a colour terminal."""
     command = [sys.executable, "-m", *COMMAND, "--isolated", "--color", "always"]
-    environment = {**os.environ, "COLUMNS": str(COLUMNS)}
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     if result.returncode != 1:
         raise RuntimeError(f"expected findings: {result.stderr}")
     return result.stdout
@@ -39,19 +38,19 @@ def terminal_output() -> str:
 
 def picture(output: str) -> str:
     """The output, below the command that makes it, as an SVG that needs nothing from elsewhere."""
-    console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(Text.from_ansi(f"\x1b[1m$ {' '.join(COMMAND)}\x1b[0m\n{output.rstrip()}"), soft_wrap=False)
+    text = Text.from_ansi(f"\x1b[1m$ {' '.join(COMMAND)}\x1b[0m\n{output.rstrip()}\n\n")
+    width = min(COLUMNS, max(line.cell_len for line in text.split()) + 1)
+    console = Console(record=True, width=width, file=StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(text)
     svg = console.export_svg(title="torchlint", theme=THEME, unique_id="torchlint")
     # rich asks a web font from a host; a picture in a README cannot load it, and nobody needs to be told of a reader.
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
 
 
-def words(svg: str) -> list[str]:
-    """The words that the picture shows, in order."""
-    found = []
-    for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
-        found += (element.text or "").replace("\xa0", " ").split()
-    return found
+def shown(svg: str) -> str:
+    """The text that a picture shows, without its white space."""
+    texts = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    return "".join("".join(element.text or "" for element in texts).split())
 
 
 if __name__ == "__main__":

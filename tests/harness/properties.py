@@ -19,11 +19,11 @@ from torchlint.text import LineIndex
 def broken_properties(program: Program, finding: Finding, fix: Fix) -> list[str]:
     """What a fix broke, each a sentence; empty when it kept every promise."""
     before = program.document.text
-    fixed = program.edited(fix.edits)
-    after = fixed.document.text
     broken = _malformed(before, fix.edits)
     if broken:
         return broken
+    fixed = program.edited(fix.edits)
+    after = fixed.document.text
     if before == after:
         return ["the fix changes nothing"]
     if _parses(before) and not _parses(after):
