@@ -82,6 +82,8 @@ def _table(look: Look) -> Iterator[str]:
     for number, row in enumerate([head, *rows]):
         cells = [f"{cell:<{width}}" for cell, width in zip(row, [*widths, 0], strict=True)]
         line = "  ".join(cells)
+        if sys.stdout.isatty() and len(line) > look.width:
+            line = line[: look.width - 1] + "…"
         yield look.paint(line, bold=True) if number == 0 else look.paint(cells[0], "red") + line[len(cells[0]) :]
 
 

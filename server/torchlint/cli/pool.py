@@ -68,9 +68,10 @@ def _pooled(files: Sequence[Path], job: Job, jobs: int) -> Iterator[Outcome]:
     try:
         yield from executor.map(_lint_in_process, files, chunksize=_FILES_A_TASK)
     except BrokenProcessPool:
-        executor.shutdown()
+        return
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+        # Waited for, because Python may end with a traceback when an executor is still closing.
+        executor.shutdown(cancel_futures=True)
 
 
 def _one_by_one(files: Sequence[Path], job: Job) -> Iterator[Outcome]:
@@ -87,7 +88,7 @@ def _one_by_one(files: Sequence[Path], job: Job) -> Iterator[Outcome]:
             executor.shutdown()
             executor = _executor(job, 1)
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+        executor.shutdown(cancel_futures=True)
 
 
 def _executor(job: Job, jobs: int) -> ProcessPoolExecutor:

@@ -26,8 +26,8 @@ class Progress:
         self.done += 1
         now = time.monotonic()
         if self._enabled and now >= self._next:
-            click.echo(f"\r\x1b[2KLinting: {self.done} of {self.total} files", err=True, nl=False)
             self._shown = True
+            click.echo(f"\r\x1b[2KLinting: {self.done} of {self.total} files", err=True, nl=False)
             self._next = now + _INTERVAL
 
     def clear(self) -> None:
