@@ -90,6 +90,18 @@ class Editor:
             text = f"({text})"
         self.replace(node, text)
 
+    def rename_called(self, call: ast.Call, name: str) -> None:
+        """Call another function of the same module, or another method of the same object: ``F.softmax(x)`` becomes
+        ``F.log_softmax(x)``. A function that was imported by itself is spelled as the file can."""
+        function = call.func
+        if isinstance(function, ast.Attribute):
+            self.replace(function, f"{self.source(function.value)}.{name}")
+            return
+        head = self.semantics.name(function).rpartition(".")[0]
+        if not head:
+            raise FixImpossible("the function has no other name")
+        self.replace(function, self.spell(f"{head}.{name}"))
+
     def wrap(self, node: ast.AST, before: str, after: str) -> None:
         """Put texts around a node: ``wrap(node, "list(", ")")``."""
         start, end = self.span(node)

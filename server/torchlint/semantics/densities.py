@@ -17,13 +17,10 @@ from torchlint.semantics.formulas import (
     without_epsilon,
 )
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.losses import LOG_SOFTMAXES, SOFTMAXES
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
-_SOFTMAX = frozenset(("torch.softmax", "torch.nn.functional.softmax", "torch.Tensor.softmax", "torch.nn.Softmax"))
-_LOG_SOFTMAX = frozenset(
-    ("torch.log_softmax", "torch.nn.functional.log_softmax", "torch.Tensor.log_softmax", "torch.nn.LogSoftmax")
-)
 _NOISE = frozenset(("torch.randn", "torch.randn_like"))
 _MOVES = frozenset(("to", "cuda", "float", "type_as", "type", "detach", "requires_grad_"))
 _CHANGES_SHAPE = frozenset(("unsqueeze", "view", "expand", "expand_as", "clamp", "reshape"))
@@ -221,7 +218,7 @@ def gaussian_entropy(semantics: Semantics, expression: ast.expr) -> bool:
 
 def log_of_probabilities(semantics: Semantics, expression: ast.expr) -> bool:
     """Whether a value is a logarithm of probabilities: it comes out of ``log_softmax`` or ``log``."""
-    names = _LOG_SOFTMAX | {"torch.log", "torch.Tensor.log"}
+    names = LOG_SOFTMAXES | {"torch.log", "torch.Tensor.log"}
     operations = last_operations(semantics, expression)
     return bool(operations) and all(operation.name in names for operation in operations)
 
@@ -245,8 +242,8 @@ def _is_log_of(semantics: Semantics, logarithm: ast.expr, value: ast.expr) -> bo
     exponent = applied(semantics, other, "exp")
     if exponent is not None and same(exponent, logarithm):
         return True
-    first = [item for item in last_operations(semantics, logarithm) if item.name in _LOG_SOFTMAX]
-    second = [item for item in last_operations(semantics, value) if item.name in _SOFTMAX]
+    first = [item for item in last_operations(semantics, logarithm) if item.name in LOG_SOFTMAXES]
+    second = [item for item in last_operations(semantics, value) if item.name in SOFTMAXES]
     if len(first) != 1 or len(second) != 1:
         return False
     logits, others = first[0].operand, second[0].operand

@@ -63,7 +63,8 @@ def applied(semantics: Semantics, expression: ast.expr, *functions: str) -> ast.
             head = semantics.name(receiver)
             if head in _TENSOR_MODULES:
                 return arguments[0] if arguments else None
-            return receiver if not head and not arguments else None
+            takes_axis = plain.endswith("softmax") and len(arguments) == 1 and isinstance(literal_of(arguments[0]), int)
+            return receiver if not head and (not arguments or takes_axis) else None
         case ast.Call(func=ast.Name() as function, args=[operand, *_]):
             head, _, tail = semantics.name(function).rpartition(".")
             return operand if tail in functions and head in _TENSOR_MODULES else None

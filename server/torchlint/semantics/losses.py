@@ -10,6 +10,31 @@ from torchlint.semantics.dataflow import Operation, last_operations
 from torchlint.semantics.kinds import What
 from torchlint.semantics.semantics import Semantics, argument, contains
 
+#: Functions and methods that make probabilities of logits, and these and the layers that do.
+SOFTMAX_FUNCTIONS = frozenset(
+    ("torch.softmax", "torch.nn.functional.softmax", "torch.special.softmax", "torch.Tensor.softmax")
+)
+SOFTMAXES = SOFTMAX_FUNCTIONS | {"torch.nn.Softmax", "torch.nn.Softmax2d"}
+LOG_SOFTMAXES = frozenset(
+    (
+        "torch.log_softmax",
+        "torch.nn.functional.log_softmax",
+        "torch.special.log_softmax",
+        "torch.Tensor.log_softmax",
+        "torch.nn.LogSoftmax",
+    )
+)
+SIGMOIDS = frozenset(
+    (
+        "torch.sigmoid",
+        "torch.nn.functional.sigmoid",
+        "torch.special.expit",
+        "torch.Tensor.sigmoid",
+        "torch.Tensor.sigmoid_",
+        "torch.nn.Sigmoid",
+    )
+)
+
 _FUNCTIONS = frozenset(
     "cross_entropy binary_cross_entropy binary_cross_entropy_with_logits multilabel_soft_margin_loss nll_loss kl_div "
     "sigmoid_focal_loss".split()

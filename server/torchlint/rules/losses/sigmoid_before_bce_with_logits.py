@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.losses import last_operations_among, loss_call, removable
+from torchlint.semantics.losses import SIGMOIDS, last_operations_among, loss_call, removable
 from torchlint.semantics.unit import Unit
 
 _LOSSES = frozenset(
@@ -14,16 +14,6 @@ _LOSSES = frozenset(
         "torch.nn.functional.binary_cross_entropy_with_logits",
         "torch.nn.functional.multilabel_soft_margin_loss",
         "torchvision.ops.sigmoid_focal_loss",
-    )
-)
-_SIGMOID = frozenset(
-    (
-        "torch.sigmoid",
-        "torch.nn.functional.sigmoid",
-        "torch.special.expit",
-        "torch.Tensor.sigmoid",
-        "torch.Tensor.sigmoid_",
-        "torch.nn.Sigmoid",
     )
 )
 
@@ -85,7 +75,7 @@ class SigmoidBeforeBceWithLogits(Rule):
         loss = loss_call(unit.semantics, call)
         if loss is None or loss.name not in _LOSSES:
             return
-        operations = last_operations_among(unit.semantics, loss, _SIGMOID)
+        operations = last_operations_among(unit.semantics, loss, SIGMOIDS)
         if not operations:
             return
         message = (

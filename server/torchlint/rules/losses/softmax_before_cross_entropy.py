@@ -5,29 +5,10 @@ from collections.abc import Iterator
 
 from torchlint.finding import Severity
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.losses import last_operations_among, loss_call, removable
+from torchlint.semantics.losses import LOG_SOFTMAXES, SOFTMAXES, last_operations_among, loss_call, removable
 from torchlint.semantics.unit import Unit
 
 _LOSSES = frozenset(("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy"))
-_SOFTMAX = frozenset(
-    (
-        "torch.softmax",
-        "torch.nn.functional.softmax",
-        "torch.special.softmax",
-        "torch.Tensor.softmax",
-        "torch.nn.Softmax",
-        "torch.nn.Softmax2d",
-    )
-)
-_LOG_SOFTMAX = frozenset(
-    (
-        "torch.log_softmax",
-        "torch.nn.functional.log_softmax",
-        "torch.special.log_softmax",
-        "torch.Tensor.log_softmax",
-        "torch.nn.LogSoftmax",
-    )
-)
 
 
 class SoftmaxBeforeCrossEntropy(Rule):
@@ -86,11 +67,11 @@ class SoftmaxBeforeCrossEntropy(Rule):
         loss = loss_call(unit.semantics, call)
         if loss is None or loss.name not in _LOSSES:
             return
-        operations = last_operations_among(unit.semantics, loss, _SOFTMAX | _LOG_SOFTMAX)
+        operations = last_operations_among(unit.semantics, loss, SOFTMAXES | LOG_SOFTMAXES)
         if not operations:
             return
         severity = None
-        if any(operation.name in _SOFTMAX for operation in operations):
+        if any(operation.name in SOFTMAXES for operation in operations):
             message = (
                 f"{loss.shown} applies log-softmax itself, but {loss.shown_prediction} has been through a softmax: "
                 "the loss flattens out and its gradients shrink."

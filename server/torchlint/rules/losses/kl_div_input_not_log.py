@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.semantics.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, last_operations_among, loss_call, removable
+from torchlint.semantics.unit import Unit
+
+_LOSSES = frozenset(("torch.nn.KLDivLoss", "torch.nn.functional.kl_div"))
+
+
+class KlDivInputNotLog(Rule):
+    """## What it does
+
+    Reports `kl_div` and `KLDivLoss` whose first argument comes out of a softmax.
+
+    ## Why is this bad?
+
+    The first argument has to be log-probabilities, only the second one probabilities. Given probabilities the result is
+    no divergence: it can be negative, and its minimum is not where the two distributions agree.
+
+    ## Example
+
+    ```python
+    import torch.nn.functional as F
+
+
+    def distill(student, teacher):
+        return F.kl_div(F.softmax(student, dim=-1), F.softmax(teacher, dim=-1), reduction="batchmean")
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch.nn.functional as F
+
+
+    def distill(student, teacher):
+        return F.kl_div(F.log_softmax(student, dim=-1), F.softmax(teacher, dim=-1), reduction="batchmean")
+    ```
+
+    ## Exceptions
+
+    The target, which is right without a logarithm (`log_target=False` is the default).
+    `torch.distributions.kl_divergence` takes distributions and is another function.
+
+    ## References
+
+    - [torch.nn.KLDivLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html)
+    """
+
+    code = "TL305"
+    name = "kl-div-input-not-log"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "The first argument of the KL divergence has to be log-probabilities."
+
+    @on_node(ast.Call)
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        loss = loss_call(unit.semantics, call)
+        if loss is None or loss.name not in _LOSSES:
+            return
+        operations = last_operations_among(unit.semantics, loss, SOFTMAXES)
+        if not operations:
+            return
+        message = (
+            f"{loss.shown} expects log-probabilities first, but {loss.shown_prediction} are probabilities: "
+            "the result is no divergence and may be negative."
+        )
+        related = [(operation.node, "the softmax") for operation in operations[:3]]
+        fixes = []
+        direct = removable(loss, operations)
+        if direct is not None and operations[0].name in SOFTMAX_FUNCTIONS:
+            softmax = direct[0]
+            assert isinstance(softmax, ast.Call)
+            fixes = [FixPlan("Use `log_softmax`", "unsafe", lambda edit: edit.rename_called(softmax, "log_softmax"))]
+        yield self.found(loss.prediction, message, related=related, fixes=fixes)

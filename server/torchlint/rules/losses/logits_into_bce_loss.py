@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.semantics.losses import LossCall, last_operations_among, loss_call
+from torchlint.semantics.unit import Unit
+
+_LOSSES = frozenset(("torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"))
+_LINEAR = frozenset(
+    (
+        "torch.nn.Linear",
+        "torch.nn.Bilinear",
+        "torch.nn.Conv1d",
+        "torch.nn.Conv2d",
+        "torch.nn.Conv3d",
+        "torch.nn.ConvTranspose1d",
+        "torch.nn.ConvTranspose2d",
+        "torch.nn.ConvTranspose3d",
+        "torch.nn.functional.linear",
+    )
+)
+
+
+class LogitsIntoBceLoss(Rule):
+    """## What it does
+
+    Reports `BCELoss` and `binary_cross_entropy` whose input is the plain output of a linear layer or convolution.
+
+    ## Why is this bad?
+
+    The loss takes probabilities. An output of a linear layer is any number: as soon as one is below 0 or above 1, the
+    loss raises "all elements of input should be between 0 and 1" (a device assertion on a GPU).
+
+    ## Example
+
+    ```python
+    import torch.nn.functional as F
+    from torch import nn
+
+    head = nn.Linear(16, 1)
+
+
+    def training_step(features, labels):
+        return F.binary_cross_entropy(head(features), labels)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch.nn.functional as F
+    from torch import nn
+
+    head = nn.Linear(16, 1)
+
+
+    def training_step(features, labels):
+        return F.binary_cross_entropy_with_logits(head(features), labels)
+    ```
+
+    ## Exceptions
+
+    A sigmoid or any other operation after the linear layer.
+
+    ## References
+
+    - [torch.nn.BCEWithLogitsLoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html)
+    """
+
+    code = "TL304"
+    name = "logits-into-bce-loss"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "The loss takes probabilities; raw outputs below 0 or above 1 make it raise."
+
+    @on_node(ast.Call)
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        loss = loss_call(unit.semantics, call)
+        if loss is None or loss.name not in _LOSSES:
+            return
+        operations = last_operations_among(unit.semantics, loss, _LINEAR)
+        if not operations:
+            return
+        message = (
+            f"{loss.shown} takes probabilities, but {loss.shown_prediction} is the plain output of "
+            f"`{operations[0].name.rpartition('.')[2]}`: it raises for values outside of 0 and 1."
+        )
+        related = [(operation.node, "the last operation") for operation in operations[:3]]
+        yield self.found(loss.prediction, message, related=related, fixes=_fixes(loss, unit))
+
+
+def _fixes(loss: LossCall, unit: Unit) -> list[FixPlan]:
+    """Uses the loss on logits instead: at the call of the function, or where the instance is built."""
+    if loss.name.endswith("binary_cross_entropy"):
+        changed, name = loss.call, "binary_cross_entropy_with_logits"
+    elif loss.built is not None and unit.semantics.is_named(loss.built.func, "torch.nn.BCELoss"):
+        changed, name = loss.built, "BCEWithLogitsLoss"
+    else:
+        return []
+    return [FixPlan(f"Use `{name}`", "unsafe", lambda edit: edit.rename_called(changed, name))]

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from torchlint.finding import Severity
+from torchlint.fixes.editor import Editor
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
+from torchlint.semantics.formulas import applied, complement, terms, without_epsilon
+from torchlint.semantics.literals import literal_of
+from torchlint.semantics.semantics import argument, enclosing_function, nodes_within
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+_CLAMPS = frozenset(("clamp", "clamp_min", "clamp_max", "clip", "maximum"))
+
+
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """An unstable formula: what replaces it, why, and the text of the replacement (None: no fix)."""
+
+    replacement: str
+    reason: str
+    write: Callable[[Editor], str] | None
+
+
+class UnstableLog(Rule):
+    """## What it does
+
+    Reports logarithms and exponentials that overflow or lose all digits, where torch has a stable function:
+    `log(softmax(x))`, `log(sigmoid(x))`, `log(1 - sigmoid(x))`, `log(exp(x).sum())`, `log(1 + exp(x))`, `log(1 + x)`
+    and `exp(x) - 1`. With a small number added or a clamp in between it is only a hint.
+
+    ## Why is this bad?
+
+    `softmax` and `sigmoid` give exactly 0 for large differences, and the logarithm of that is `-inf` with a gradient of
+    NaN. `exp` overflows from about 88 on in float32. `1 + x` drops an `x` below 1e-7.
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def log_probabilities(logits):
+        return torch.log(torch.softmax(logits, dim=-1))
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def log_probabilities(logits):
+        return torch.log_softmax(logits, dim=-1)
+    ```
+
+    ## Exceptions
+
+    A logarithm of anything else. Numbers of Python and arrays of NumPy are left alone.
+
+    ## References
+
+    - [torch.logsumexp](https://docs.pytorch.org/docs/stable/generated/torch.logsumexp.html)
+    - [torch.nn.functional.logsigmoid](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.logsigmoid.html)
+    """
+
+    code = "TL310"
+    name = "unstable-log"
+    level = Level.WARNING
+    fix = FixKind.UNSAFE
+    summary = "The formula overflows or loses its digits; torch has a stable function for it."
+
+    @on_call("torch.log")
+    def check_function(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        operand = argument(call, 0, "input")
+        if operand is not None and len(call.args) + len(call.keywords) == 1:
+            yield from self._log(call, operand, unit)
+
+    @on_method("log")
+    def check_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        assert isinstance(call.func, ast.Attribute)
+        if not call.args and not call.keywords and not unit.semantics.names(call.func):
+            yield from self._log(call, call.func.value, unit)
+
+    @on_node(ast.BinOp)
+    def check_difference(self, node: ast.BinOp, unit: Unit) -> Iterator[Diagnosis]:
+        if not isinstance(node.op, ast.Sub) or literal_of(node.right) != 1 or _is_summand(node):
+            return
+        exponent = _torch_operand(node.left, unit, "exp")
+        if exponent is None:
+            return
+        form = _Form(
+            "expm1", "for a small exponent no digit is left", lambda edit: _call(edit, "torch.expm1", exponent)
+        )
+        yield self._report(node, form, guarded=False)
+
+    def _log(self, call: ast.Call, operand: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
+        inner, guarded = _without_guard(operand)
+        value = _single_use(inner, unit)
+        form = _log_form(value, unit, is_direct=value is inner)
+        if form is not None and not (guarded and form.replacement == "log1p"):
+            yield self._report(call, form, guarded)
+
+    def _report(self, node: ast.expr, form: _Form, guarded: bool) -> Diagnosis:
+        message = f"{_shown(node)} is unstable, {form.reason}: `{form.replacement}` computes it in one step."
+        fixes = []
+        write = form.write
+        if write is not None:
+            fixes = [FixPlan(f"Use `{form.replacement}`", "unsafe", lambda edit: edit.replace(node, write(edit)))]
+        return self.found(node, message, fixes=fixes, severity=Severity.HINT if guarded else None)
+
+
+def _log_form(value: ast.expr, unit: Unit, is_direct: bool) -> _Form | None:
+    """What the logarithm of ``value`` is better computed with."""
+    logits = _torch_operand(value, unit, "softmax")
+    if logits is not None:
+        assert isinstance(value, ast.Call)
+        return _Form(
+            "log_softmax", "for a small probability it is `-inf`", _renamed(value, "log_softmax") if is_direct else None
+        )
+    logits = _torch_operand(value, unit, "sigmoid")
+    if logits is not None:
+        write = _written("torch.nn.functional.logsigmoid", logits) if is_direct else None
+        return _Form("logsigmoid", "for a small probability it is `-inf`", write)
+    other = complement(value)
+    logits = _torch_operand(other, unit, "sigmoid") if other is not None else None
+    if logits is not None:
+        write = _written("torch.nn.functional.logsigmoid", logits, negated=True) if is_direct else None
+        return _Form("logsigmoid(-x)", "for a probability near 1 it is `-inf`", write)
+    summed = _summed_exponents(value, unit)
+    if summed is not None:
+        assert isinstance(value, ast.Call)
+        return _Form(
+            "logsumexp", "the exponentials overflow from 88 on", _logsumexp(value, *summed) if is_direct else None
+        )
+    return _log_of_one_plus(value, unit, is_direct)
+
+
+def _log_of_one_plus(value: ast.expr, unit: Unit, is_direct: bool) -> _Form | None:
+    parts = terms(value)
+    if not isinstance(value, ast.BinOp) or len(parts) != 2 or not is_direct:
+        return None
+    for (sign, one), (other_sign, other) in (parts, parts[::-1]):
+        if literal_of(one) != 1 or sign != 1 or other_sign != 1:
+            continue
+        exponent = _torch_operand(other, unit, "exp")
+        if exponent is not None:
+            return _Form(
+                "softplus", "the exponential overflows from 88 on", _written("torch.nn.functional.softplus", exponent)
+            )
+        kind = unit.semantics.kind(other)
+        if kind is not None and kind.is_tensor:
+            return _Form("log1p", "for a small summand no digit is left", _written("torch.log1p", other))
+    return None
+
+
+def _torch_operand(expression: ast.expr, unit: Unit, function: str) -> ast.expr | None:
+    """The operand of a function of torch or of a tensor's method (not of ``math`` or ``numpy``)."""
+    if not isinstance(expression, ast.Call):
+        return None
+    name = unit.semantics.name(expression.func)
+    if name and not name.startswith("torch."):
+        return None
+    if not name and function == "exp" and isinstance(expression.func, ast.Attribute):
+        kind = unit.semantics.kind(expression.func.value)
+        if kind is not None and not kind.is_tensor:
+            return None
+    return applied(unit.semantics, expression, function)
+
+
+def _summed_exponents(value: ast.expr, unit: Unit) -> tuple[ast.expr, list[ast.expr]] | None:
+    """What is exponentiated and summed, and the positional axes of the sum."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner, attr="sum"), args=axes) if not unit.semantics.names(value.func):
+            summed = inner
+        case ast.Call(args=[inner, *axes]) if unit.semantics.is_named(value.func, "torch.sum"):
+            summed = inner
+        case _:
+            return None
+    exponent = _torch_operand(summed, unit, "exp")
+    return (exponent, axes) if exponent is not None else None
+
+
+def _logsumexp(total: ast.Call, exponent: ast.expr, axes: list[ast.expr]) -> Callable[[Editor], str] | None:
+    """None where the sum goes over all axes: `logsumexp` needs to be told which."""
+    if not axes and not any(item.arg in ("dim", "axis") for item in total.keywords):
+        return None
+
+    def write(edit: Editor) -> str:
+        arguments = [edit.source(item) for item in (exponent, *axes, *total.keywords)]
+        return f"{edit.spell('torch.logsumexp')}({', '.join(arguments)})"
+
+    return write
+
+
+def _is_summand(node: ast.expr) -> bool:
+    holder = parent_of(node)
+    return isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Add | ast.Sub)
+
+
+def _without_guard(operand: ast.expr) -> tuple[ast.expr, bool]:
+    """The value behind an added small number or a clamp, and whether there was one."""
+    inner = without_epsilon(operand)
+    if inner is not operand:
+        return inner, True
+    match operand:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[inner, *_]) if name in _CLAMPS:
+            return inner, True
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _CLAMPS:
+            return inner, True
+        case _:
+            return operand, False
+
+
+def _single_use(expression: ast.expr, unit: Unit) -> ast.expr:
+    """What a name is bound to, if the function uses it only here."""
+    if not isinstance(expression, ast.Name):
+        return expression
+    function = enclosing_function(expression)
+    value = unit.semantics.value_of(expression)
+    if function is None or value is None:
+        return expression
+    uses = [
+        node for node in nodes_within(function, ast.Name) if isinstance(node, ast.Name) and node.id == expression.id
+    ]
+    return value if len(uses) == 2 else expression
+
+
+def _renamed(call: ast.Call, name: str) -> Callable[[Editor], str]:
+    """The call of another function of the same module with the same arguments."""
+
+    def write(edit: Editor) -> str:
+        source, function = edit.source(call), edit.source(call.func)
+        head = function.rpartition(".")[0]
+        spelled = f"{head}.{name}" if head else edit.spell(f"torch.{name}")
+        return spelled + source[len(function) :]
+
+    return write
+
+
+def _written(name: str, operand: ast.expr, negated: bool = False) -> Callable[[Editor], str]:
+    return lambda edit: _call(edit, name, operand, negated)
+
+
+def _call(edit: Editor, name: str, operand: ast.expr, negated: bool = False) -> str:
+    text = edit.source(operand)
+    if negated:
+        text = f"-{text}" if isinstance(operand, ast.Name | ast.Attribute | ast.Call | ast.Subscript) else f"-({text})"
+    return f"{edit.spell(name)}({text})"
+
+
+def _shown(node: ast.expr) -> str:
+    text = ast.unparse(node).replace("'", '"')
+    return f"`{text}`" if len(text) <= 60 else "This formula"
