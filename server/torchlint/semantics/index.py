@@ -51,7 +51,10 @@ def index_of(part: Part) -> PartIndex:
 
 
 def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of all attributes that the code of a part reads: of anything, and of anything but ``self``."""
+    """The names of all attributes that the code of a part reads: of anything, and of anything but ``self``.
+
+    A text that is a dotted name (``"fc"``, ``"fc.weight"``) may be one that is read in other ways, and counts.
+    """
     known = part.__dict__.get("_attributes_read")
     if known is None:
         index = index_of(part)
@@ -60,7 +63,12 @@ def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
         own = {names[0].arg for names in parameters if names}
         read = [node for node in index.all(ast.Attribute) if isinstance(node.ctx, ast.Load)]
         others = [node for node in read if not (isinstance(node.value, ast.Name) and node.value.id in own)]
-        known = (frozenset(node.attr for node in read), frozenset(node.attr for node in others))
+        texts = (node.value for node in index.all(ast.Constant) if isinstance(node.value, str))
+        named = {text.partition(".")[0] for text in texts if text.replace(".", "_").isidentifier()}
+        known = (
+            frozenset(named.union(node.attr for node in read)),
+            frozenset(named.union(node.attr for node in others)),
+        )
         part.__dict__["_attributes_read"] = known
     return cast("tuple[frozenset[str], frozenset[str]]", known)
 
