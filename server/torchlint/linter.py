@@ -268,19 +268,30 @@ class FixAllResult:
     analysis: Analysis
 
 
+def _any(finding: Finding) -> bool:
+    return True
+
+
 def fix_all(
-    document: Document, settings: Settings | None = None, *, unsafe: bool = False, only: str | None = None
+    document: Document,
+    settings: Settings | None = None,
+    *,
+    unsafe: bool = False,
+    only: str | None = None,
+    wanted: Callable[[Finding], bool] = _any,
 ) -> FixAllResult:
     """Apply all fixes that do not overlap, lint again, and repeat until nothing is left to fix.
 
-    Only safe fixes, unless ``unsafe``; only those of one rule with ``only`` (a code). A fix after which its finding
-    would still be there is applied once and not again.
+    Only safe fixes, unless ``unsafe``; only those of one rule with ``only`` (a code); only of findings that are
+    ``wanted`` (a door does not mend what it does not show). At most eight rounds.
     """
     linter = Linter()
     current, applied = document, 0
     analysis = linter.analyze(current, settings)
     for _ in range(_MOST_ROUNDS):
-        edits, count = _edits_of_round(analysis, unsafe, only)
+        edits, count = _edits_of_round(
+            analysis, unsafe, lambda finding: only in (None, finding.code) and wanted(finding)
+        )
         if not edits:
             break
         current = current.with_edits(edits)
@@ -289,28 +300,22 @@ def fix_all(
     return FixAllResult(current, minimal_edits(document.text, current.text), applied, analysis)
 
 
-def _edits_of_round(analysis: Analysis, unsafe: bool, only: str | None) -> tuple[list[TextEdit], int]:
+def _edits_of_round(analysis: Analysis, unsafe: bool, wanted: Callable[[Finding], bool]) -> tuple[list[TextEdit], int]:
     """The edits of fixes that do not touch each other, first come first served, and how many fixes they are."""
     taken: list[TextEdit] = []
     count = 0
     for finding in analysis.findings:
-        if finding.applicability is None or (only is not None and finding.code != only):
+        if finding.applicability is None or not wanted(finding):
             continue
         if finding.applicability == "unsafe" and not unsafe:
             continue
         fixes = analysis.fixes(finding)
-        wanted = next((fix for fix in fixes if unsafe or fix.applicability == "safe"), None)
-        if wanted is None or any(_touch(edit, other) for edit in wanted.edits for other in taken):
-            new = wanted.edits if wanted is not None else ()
-            same = [edit for edit in new if edit in taken]
-            rest = [edit for edit in new if edit not in taken]
-            # Two fixes that add the same import share that edit.
-            if not same or any(_touch(edit, other) for edit in rest for other in taken):
-                continue
-            taken.extend(rest)
-        else:
-            taken.extend(wanted.edits)
-        count += 1
+        fix = next((fix for fix in fixes if unsafe or fix.applicability == "safe"), None)
+        # Two fixes that add the same import share that edit.
+        new = [edit for edit in fix.edits if edit not in taken] if fix is not None else []
+        if new and not any(_touch(edit, other) for edit in new for other in taken):
+            taken.extend(new)
+            count += 1
     return sorted(taken, key=lambda edit: (edit.start, edit.end)), count
 
 

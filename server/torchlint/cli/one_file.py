@@ -157,7 +157,7 @@ class _Linted:
         """Apply the fixes; what they mended, and the diff where only that is asked for."""
         before = _rules(self._findings())
         try:
-            result = fix_all(self.document, self.settings, unsafe=self.settings.unsafe_fixes)
+            result = fix_all(self.document, self.settings, unsafe=self.settings.unsafe_fixes, wanted=self.shows)
             if result.document.text == self.document.text:
                 return Counter(), ""
             diff = ""

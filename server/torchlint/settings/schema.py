@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pathspec import GitIgnoreSpec
-
 from torchlint.finding import Severity
 from torchlint.settings.errors import SettingsError, place_of, suggestion
 from torchlint.settings.selection import RuleLike, Selection, is_group, is_known, specificity, words
@@ -18,6 +16,8 @@ from torchlint.torch_api.torch_range import TorchRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from pathspec import GitIgnoreSpec
 
 _CODE = re.compile(r"[A-Za-z]+\d+")
 
@@ -170,11 +170,11 @@ class Settings:
 
     @cached_property
     def _excluded(self) -> GitIgnoreSpec:
-        return GitIgnoreSpec.from_lines([*self.exclude, *self.extend_exclude])
+        return _git_patterns([*self.exclude, *self.extend_exclude])
 
     @cached_property
     def _file_patterns(self) -> list[GitIgnoreSpec]:
-        return [GitIgnoreSpec.from_lines([pattern]) for pattern in self.per_file_ignores]
+        return [_git_patterns([pattern]) for pattern in self.per_file_ignores]
 
 
 def _unknown(selector: str, rules: Iterable[RuleLike]) -> str:
@@ -224,7 +224,7 @@ def _patterns(value: object, key: str, origin: Origin) -> tuple[str, ...]:
 
 def _check_pattern(pattern: str, keys: tuple[str, ...], value: str | None, origin: Origin) -> None:
     try:
-        GitIgnoreSpec.from_lines([pattern])
+        _git_patterns([pattern])
     except ValueError as error:
         raise origin.error(f"`{pattern}` is not a pattern of .gitignore: {error}", keys, value) from None
 
@@ -288,3 +288,10 @@ _READERS: dict[str, tuple[str, Callable[[object, str, Origin], object]]] = {
 }
 #: The keys of the table, as they are written in TOML.
 KEYS = tuple(_READERS)
+
+
+def _git_patterns(lines: list[str]) -> GitIgnoreSpec:
+    # Loaded when a pattern is first looked at: linting one named file needs none.
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(lines)
