@@ -33,10 +33,9 @@ def cold_section(files: list[Source]) -> str:
     return (
         "## Cold lint\n\n"
         + report.cold_table(files, cold.measure(files))
-        + (
-            "\n\nFastest of several rounds in a running process; parsing included, `--select ALL`. torch-preflight and"
-            " TorchFix run with their default rules.\n"
-        )
+        + "\n\nProcessor time of the fastest of several rounds in a running process, parsing included. Each tool is"
+        " compared with `ast.parse` between its own rounds, so that a busy moment of the machine does not count for or"
+        " against it. torchlint runs with `--select ALL`, the others with their default rules.\n"
     )
 
 

@@ -12,27 +12,30 @@ from benchmarks.inputs import PEERS, Source, peer
 
 DRIVER = Path(__file__).with_name("cold_driver.py")
 #: Rounds of each tool: as many as make the fastest round steady, few for those that need many seconds a file.
-ROUNDS = {"ast.parse": 15, "torchlint": 9, "TorchFix (flake8)": 2, "TorchFix (command)": 2, "torch-preflight": 2}
+ROUNDS = {"torchlint": 9, "TorchFix (flake8)": 2, "TorchFix (command)": 2, "torch-preflight": 2}
 
 
 @dataclass(frozen=True)
 class ColdTimes:
-    """Seconds of a tool for each file: the fastest round, and the first one of the process."""
+    """Processor seconds of a tool for each file in its fastest round, and of the very first call (for the first file).
+
+    ``parse`` is the fastest ``ast.parse`` between the rounds, in the same process.
+    """
 
     tool: str
     version: str
     fastest: dict[str, float]
-    first: dict[str, float]
+    first: float
+    parse: dict[str, float]
+
+    def ratio(self, file: str) -> float:
+        """How many ``ast.parse`` of the file the tool takes."""
+        return self.fastest[file] / self.parse[file]
 
 
 def measure(sources: list[Source]) -> list[ColdTimes]:
-    """Times of every tool on every file; ``ast.parse`` before and after torchlint, as the machine may have changed."""
-    times = {tool: _times(tool, sources) for tool in ROUNDS}
-    again = _times("ast.parse", sources)
-    parse = times["ast.parse"]
-    fastest = {name: min(parse.fastest[name], again.fastest[name]) for name in parse.fastest}
-    times["ast.parse"] = ColdTimes(parse.tool, parse.version, fastest, parse.first)
-    return list(times.values())
+    """Times of every tool on every file, torchlint first."""
+    return [_times(tool, sources) for tool in ROUNDS]
 
 
 def _times(tool: str, sources: list[Source]) -> ColdTimes:
@@ -46,6 +49,7 @@ def _times(tool: str, sources: list[Source]) -> ColdTimes:
     return ColdTimes(
         tool,
         result["version"],
-        {name: min(seconds) for name, seconds in times.items()},
-        {name: seconds[0] for name, seconds in times.items()},
+        {name: min(seconds["tool"]) for name, seconds in times.items()},
+        times[sources[0].name]["tool"][0],
+        {name: min(seconds["ast.parse"]) for name, seconds in times.items()},
     )

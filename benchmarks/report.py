@@ -42,28 +42,23 @@ def machine() -> str:
 
 
 def cold_table(sources: Sequence[Source], measured: Sequence[ColdTimes]) -> str:
-    """Seconds of each tool and how they compare: to ``ast.parse``, and the peers to torchlint."""
-    by_tool = {times.tool: times for times in measured}
-    parse, ours = by_tool["ast.parse"].fastest, by_tool["torchlint"].fastest
-    rows = []
-    for tool, result in by_tool.items():
-        cells = [f"{tool} {result.version}"]
-        for source in sources:
-            seconds = result.fastest[source.name]
-            cells += [milliseconds(seconds), times(seconds / parse[source.name]), times(seconds / ours[source.name])]
-        rows.append(cells)
-    rows.append(["torchlint, first call", *(
-        cell
-        for source in sources
-        for cell in (
-            milliseconds(by_tool["torchlint"].first[source.name]),
-            times(by_tool["torchlint"].first[source.name] / parse[source.name]),
-            "",
-        )
-    )])  # fmt: skip
+    """Seconds of each tool and how they compare: to ``ast.parse`` in the same process, and that to torchlint's."""
+    ours = measured[0]
+    rows = [
+        ["ast.parse"],
+        *([f"{result.tool} {result.version}"] for result in measured),
+        ["torchlint, first call of the process"],
+    ]
     header = ["cold lint, all rules"]
     for source in sources:
-        header += [f"{source.name} ({source.rows:,} lines)", "/ ast.parse", "/ torchlint"]
+        name = source.name
+        header += [f"{name} ({source.rows:,} lines)", "/ ast.parse", "/ torchlint"]
+        rows[0] += [milliseconds(ours.parse[name]), "", ""]
+        for row, result in zip(rows[1:], measured, strict=False):
+            ratio = result.ratio(name)
+            row += [milliseconds(result.fastest[name]), times(ratio), times(ratio / ours.ratio(name))]
+        first = ours.first if source is sources[0] else None
+        rows[-1] += [milliseconds(first), times(first / ours.parse[name]), ""] if first else ["", "", ""]
     return table(header, rows)
 
 
