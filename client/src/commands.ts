@@ -25,8 +25,15 @@ export function registerCommands(client: Client): vscode.Disposable[] {
   ];
 }
 
+/** The document in front; of a notebook the focused cell, or any Python cell if none is being edited. */
+function activeDocument(): vscode.TextDocument | undefined {
+  const cells = vscode.window.activeNotebookEditor?.notebook.getCells() ?? [];
+  const anyCell = cells.find((cell) => cell.document.languageId === "python")?.document;
+  return vscode.window.activeTextEditor?.document ?? anyCell;
+}
+
 async function fixAll(): Promise<void> {
-  const document = vscode.window.activeTextEditor?.document;
+  const document = activeDocument();
   if (document === undefined) {
     return;
   }

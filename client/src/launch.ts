@@ -38,14 +38,12 @@ export async function choose(candidates: readonly Candidate[], probe: Probe): Pr
   const reasons: string[] = [];
   let installInto: string | undefined;
   for (const candidate of candidates) {
-    const reason = await tryOne(candidate, probe);
-    if (typeof reason !== "string") {
-      return { launch: reason };
+    const tried = await tryOne(candidate, probe);
+    if ("launch" in tried) {
+      return tried;
     }
-    reasons.push(reason);
-    if (candidate.kind === "interpreter") {
-      installInto ??= candidate.path;
-    }
+    reasons.push(tried.missing);
+    installInto ??= tried.installInto;
     if (candidate.explicit) {
       break;
     }
@@ -54,24 +52,27 @@ export async function choose(candidates: readonly Candidate[], probe: Probe): Pr
   return { missing, installInto };
 }
 
-async function tryOne(candidate: Candidate, probe: Probe): Promise<Launch | string> {
+async function tryOne(candidate: Candidate, probe: Probe): Promise<Choice> {
   const named = `${candidate.path} (${candidate.origin})`;
+  const missing = (reason: string): Choice => ({ missing: reason, installInto: undefined });
   const probed = await probe(candidate);
   if ("error" in probed) {
-    return `${named} cannot be run: ${probed.error}`;
+    return missing(`${named} cannot be run: ${probed.error}.`);
   }
   const [major, minor] = probed.python;
   if (major < OLDEST_PYTHON[0] || (major === OLDEST_PYTHON[0] && minor < OLDEST_PYTHON[1])) {
-    return `${named} is Python ${major}.${minor}; torchlint needs ${OLDEST_PYTHON.join(".")} or newer.`;
+    return missing(`${named} is Python ${major}.${minor}; torchlint needs ${OLDEST_PYTHON.join(".")} or newer.`);
   }
   if (probed.torchlint === undefined) {
-    return `torchlint is not installed in ${named}.`;
+    return { missing: `torchlint is not installed in ${named}.`, installInto: candidate.path };
   }
   return {
-    command: candidate.path,
-    args: candidate.kind === "interpreter" ? ISOLATED : ["server"],
-    origin: candidate.origin,
-    version: probed.torchlint,
+    launch: {
+      command: candidate.path,
+      args: candidate.kind === "interpreter" ? ISOLATED : ["server"],
+      origin: candidate.origin,
+      version: probed.torchlint,
+    },
   };
 }
 

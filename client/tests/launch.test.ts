@@ -35,6 +35,7 @@ test("what the user set is used and nothing else, with variables replaced", asyn
   const choice = await choose(found, machine({ "/env/bin/python": WITH }));
   assert.ok("missing" in choice);
   assert.match(choice.missing, /^\/home\/ada\/net\/\.venv\/bin\/python \(the setting torchlint\.interpreter\)/);
+  assert.equal(choice.installInto, undefined, "nothing can be installed into what cannot be run");
 });
 
 test("torchlint.path goes before torchlint.interpreter", () => {
