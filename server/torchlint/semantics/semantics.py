@@ -86,6 +86,10 @@ class Semantics:
                 return tuple(reaching)
         return self._resolver.definitions(name.id, scope)
 
+    def bindings(self, name: ast.Name) -> tuple[Definition, ...]:
+        """All bindings of a name in the scope that it belongs to, whether or not they can reach this use."""
+        return self._resolver.definitions(name.id, scope_at(name))
+
     def _reaching_in(self, function: FunctionNode) -> dict[ast.Name, frozenset[Definition]]:
         known: dict[ast.Name, frozenset[Definition]] | None = function.__dict__.get("_reaching")
         if known is None:  # depends on nothing outside the function

@@ -313,11 +313,11 @@ class Training:
         if _HARMLESS.search(name) or self.is_scaler(receiver):
             return False
         on_holder = receiver is not None and action.verb not in ("?", "()") and _holds(receiver.path, optimizer.path)
-        if on_holder and not _HARMLESS_METHODS.match(action.verb) and not self._is_attribute(action):
+        if on_holder and not _HARMLESS_METHODS.match(action.verb) and not self.is_attribute_call(action):
             return True
         return any(_holds(item.path, optimizer.path) for item in action.arguments)
 
-    def _is_attribute(self, action: Action) -> bool:
+    def is_attribute_call(self, action: Action) -> bool:
         """Whether ``self.model(x)`` calls what an attribute holds: that is not given ``self``."""
         if not isinstance(action.node, ast.Call) or not isinstance(action.node.func, ast.Attribute):
             return False
