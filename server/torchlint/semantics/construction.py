@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from torchlint.semantics.inference import MODULE_RETURNS_SELF, WRAPPERS, enclosing_function_of_parameter
+from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
+from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition
 from torchlint.semantics.semantics import Semantics, argument, element_of
 from torchlint.semantics.tracing import Tracer
