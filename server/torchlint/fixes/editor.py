@@ -159,8 +159,8 @@ class Editor:
             self._edits.append(TextEdit(start, end, ""))
 
     def move_before(self, statement: ast.stmt, target: ast.stmt) -> None:
-        """Move a statement with its comments so that it stands right before another of the same block."""
-        self._move(statement, self._line_start(self.span(_first_of(target))[0]), target)
+        """Move a statement with its comments so that it stands before another of the same block and its comments."""
+        self._move(statement, self._lines_of(target)[0], target)
 
     def move_after(self, statement: ast.stmt, target: ast.stmt) -> None:
         """Move a statement with its comments so that it stands right after another of the same block."""
