@@ -128,10 +128,21 @@ IN_SIZE = (
     "num_channels",
     "normalized_shape",
     "num_embeddings",
+    "d_model",
+    "embed_dim",
+    "in1_features",
 )
-IN_SIZE += ("d_model", "embed_dim", "in1_features")
-OUT_SIZE = ("out_features", "out_channels", "hidden_size", "embedding_dim", "num_features", "num_channels")
-OUT_SIZE += ("normalized_shape", "d_model", "embed_dim")
+OUT_SIZE = (
+    "out_features",
+    "out_channels",
+    "hidden_size",
+    "embedding_dim",
+    "num_features",
+    "num_channels",
+    "normalized_shape",
+    "d_model",
+    "embed_dim",
+)
 
 
 def module_classes() -> Iterator[tuple[str, type[nn.Module]]]:
@@ -256,7 +267,7 @@ def inputs(name: str) -> tuple[Any, ...]:
 
 def same(first: Any, second: Any) -> bool:
     if isinstance(first, torch.Tensor):
-        return first.shape == second.shape and torch.equal(first, second)
+        return first.shape == second.shape and bool(torch.equal(first, second))
     if isinstance(first, (tuple, list)):
         return len(first) == len(second) and all(same(a, b) for a, b in zip(first, second, strict=True))
     return bool(first == second)

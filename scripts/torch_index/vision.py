@@ -32,10 +32,11 @@ def load() -> types.ModuleType:
                 library.define(f"{each}{boxes} -> Tensor")
         globals()["_kept"] = library  # the definitions go with the object
         import torchvision
-    return torchvision
+    module: types.ModuleType = torchvision
+    return module
 
 
-class WeightsOnMeta(TorchFunctionMode):
+class WeightsOnMeta(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for the type checker
     """Layers make their weights with `torch.empty`; what models compute with uses other functions."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
