@@ -331,6 +331,16 @@ def training_of(semantics: Semantics, root: Root) -> Training:
     return semantics.module.memo.cached(key, lambda: Training(semantics, root), Training(semantics, root))
 
 
+def statement_of(node: ast.AST) -> ast.stmt:
+    """The innermost statement that holds a node."""
+    current: ast.AST | None = node
+    while not isinstance(current, ast.stmt):
+        current = parent_of(current) if current is not None else None
+        if current is None:
+            raise ValueError("no statement holds the node")
+    return current
+
+
 def block_of(statement: ast.stmt) -> list[ast.stmt]:
     """The statements of the block in which a statement stands."""
     parent = parent_of(statement)

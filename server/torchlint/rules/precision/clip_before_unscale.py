@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.fixes.editor import Editor
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.semantics.flow import Action, Ref
+from torchlint.semantics.frameworks import Duty, owned_duties
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.training import Optimizer, Training, block_of, is_backward, is_clip, statement_of, training_of
+from torchlint.semantics.typestate import Automaton, violations
+from torchlint.semantics.unit import Root, Unit
+
+_PLAIN, _SCALED, _UNSCALED, _CLIPPED = "not scaled", "scaled", "unscaled", "clipped while scaled"
+_TABLE = Automaton(
+    start=_PLAIN,
+    moves={
+        **{(state, "scaled backward"): _SCALED for state in (_PLAIN, _UNSCALED)},
+        **{(state, "backward"): _PLAIN for state in (_SCALED, _UNSCALED, _CLIPPED)},
+        **{(state, "unscale"): _UNSCALED for state in (_PLAIN, _SCALED)},
+        (_SCALED, "clip"): _CLIPPED,
+        **{(state, "done"): _PLAIN for state in (_SCALED, _UNSCALED, _CLIPPED)},
+    },
+    wrong={(_CLIPPED, "step"): "scaled"},
+    # On a path without mixed precision, or without clipping, there is nothing to unscale.
+    neutral=frozenset((_PLAIN, _SCALED)),
+)
+
+
+class ClipBeforeUnscale(Rule):
+    """## What it does
+
+    Reports gradient clipping between `scaler.scale(loss).backward()` and `scaler.step(optimizer)` without
+    `scaler.unscale_(optimizer)` before it.
+
+    ## Why is this bad?
+
+    At that point the gradients are still multiplied by the scale of the `GradScaler`, 65536 at first. A threshold of
+    1.0 then clips every gradient to a norm of 1/65536: training all but stops, or its speed follows the scale.
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda"):
+                loss = criterion(model(inputs), targets)
+            scaler.scale(loss).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda"):
+                loss = criterion(model(inputs), targets)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+    ```
+
+    ## Exceptions
+
+    Gradients that a helper unscales, and objects that are no `GradScaler`.
+
+    ## References
+
+    - [Gradient clipping with a GradScaler](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
+    """
+
+    code = "TL701"
+    name = "clip-before-unscale"
+    level = Level.ERROR
+    fix = FixKind.SAFE
+    summary = "Gradients are clipped while they are still multiplied by the scale."
+
+    @on_flow("scale")
+    def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
+        found = training_of(unit.semantics, root)
+        if not found.scaled or Duty.SCALING in owned_duties(unit.semantics, root.function):
+            return
+        scaled = [item for item in found.optimizers if item.path in _stepped_by_scaler(found)]
+        told: set[ast.AST] = set()
+        for optimizer in scaled:
+            known = {action: _events(found, optimizer, len(scaled), action) for action in found.actions}
+
+            def classify(action: Action) -> tuple[str, ...]:
+                return known[action]  # noqa: B023
+
+            for violation in violations(_TABLE, found.flow_for(classify), classify):
+                clip, backward = violation.last("clip"), violation.last("scaled backward")
+                if clip is not None and backward is not None and clip.node not in told:
+                    told.add(clip.node)
+                    yield self._diagnosis(violation.action, clip, backward, optimizer, found, len(scaled))
+
+    def _diagnosis(
+        self, step: Action, clip: Action, backward: Action, optimizer: Optimizer, found: Training, optimizers: int
+    ) -> Diagnosis:
+        scaler = found.scaled[backward]
+        name = scaler.shown
+        message = (
+            f"Gradients are clipped while they are still multiplied by the scale of `{name}`: "
+            f"`{name}.unscale_({optimizer.ref.shown})` belongs before the clipping."
+        )
+        related: list[tuple[ast.AST, str]] = [
+            (backward.node, "scaled gradients are computed here"),
+            (step.node, "they are unscaled only here"),
+        ]
+        fix = FixPlan(
+            f"Insert `{name}.unscale_({optimizer.ref.shown})`",
+            "safe" if _is_proven(scaler) else "unsafe",
+            lambda edit: _insert(edit, clip, step),
+        )
+        offered = optimizers == 1 and _once_for_each_step(clip, step, found)
+        return self.found(clip.node, message, related=related, fixes=[fix] if offered else [])
+
+
+def _stepped_by_scaler(found: Training) -> frozenset[str]:
+    return frozenset(path for action in found.actions if (path := _scaler_step(found, action)))
+
+
+def _scaler_step(found: Training, action: Action) -> str:
+    """The path of the optimizer that an action steps through a scaler."""
+    if action.verb != "step" or not found.is_scaler(action.receiver) or not action.arguments:
+        return ""
+    return action.arguments[0].path
+
+
+def _events(found: Training, optimizer: Optimizer, optimizers: int, action: Action) -> tuple[str, ...]:
+    if is_backward(action):
+        return ("scaled backward",) if action in found.scaled else ("backward",)
+    if is_clip(action):
+        given = action.arguments[0].path.partition(".parameters()")[0] if action.arguments else ""
+        return () if optimizers > 1 and _is_of_other(given, optimizer) else ("clip",)
+    if found.is_scaler(action.receiver):
+        return _of_scaler(found, optimizer, action)
+    gives_scaler = any(found.is_scaler(item) for item in action.arguments)
+    return ("unscale",) if gives_scaler or "unscale" in action.verb or action.verb == "..." else ()
+
+
+def _of_scaler(found: Training, optimizer: Optimizer, action: Action) -> tuple[str, ...]:
+    given = action.arguments[0].path if action.arguments else ""
+    match action.verb:
+        case "step":
+            return ("step", "done") if given == optimizer.path else ()
+        case "update":
+            return ("done",)
+        case "unscale_":
+            others = {item.path for item in found.optimizers if item.path != optimizer.path}
+            return () if given in others else ("unscale",)
+        case "scale" | "get_scale" | "is_enabled" | "state_dict" | "load_state_dict":
+            return ()
+        case _:
+            return ("unscale",)  # a method of another class
+
+
+def _is_of_other(given: str, optimizer: Optimizer) -> bool:
+    """Whether what is clipped is certainly not what the optimizer has."""
+    if not given or optimizer.modules is None:
+        return False
+    return not any(given == module or given.startswith(f"{module}.") for module in optimizer.modules)
+
+
+def _is_proven(scaler: Ref) -> bool:
+    return scaler.kind is not None and scaler.kind.proven
+
+
+def _once_for_each_step(clip: Action, step: Action, found: Training) -> bool:
+    """Whether clipping happens exactly once before each step, so that unscaling there cannot raise."""
+    if enclosing_function(clip.node) is not enclosing_function(step.node):
+        return False
+    block = block_of(statement_of(step.node))
+    return found.position_in(block, clip) is not None and len(found.places[clip].loops) == len(found.places[step].loops)
+
+
+def _insert(edit: Editor, clip: Action, step: Action) -> None:
+    assert isinstance(step.node, ast.Call)
+    assert isinstance(step.node.func, ast.Attribute)
+    text = f"{edit.source(step.node.func.value)}.unscale_({edit.source(step.node.args[0])})"
+    edit.insert_statement_before(edit.statement_of(clip.node), text)
