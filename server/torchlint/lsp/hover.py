@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchlint.lsp.session import Session
 
 #: In seconds. A hover is answered from older findings rather than late.
-_PATIENCE = 0.01
+_PATIENCE = 0.005
 
 
 async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
