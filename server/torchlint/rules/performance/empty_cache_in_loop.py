@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from torchlint.fixes.editor import Editor, FixImpossible
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
+from torchlint.semantics.training import Training, is_backward, training_of
+from torchlint.semantics.unit import Root, Unit
+
+_CALLS = {
+    "torch.cuda.empty_cache": "waits for the GPU and gives memory back that the next step has to allocate again",
+    "torch.mps.empty_cache": "waits for the GPU and gives memory back that the next step has to allocate again",
+    "torch.xpu.empty_cache": "waits for the GPU and gives memory back that the next step has to allocate again",
+    "torch.accelerator.empty_cache": "gives memory back that the next step has to allocate again",
+    "gc.collect": "walks all Python objects",
+}
+#: A test that only asks whether there is a GPU is no reason to do it in every iteration.
+_ASKS_FOR_DEVICE = re.compile(r"cuda|gpu|device|mps", re.IGNORECASE)
+_ASKS_FOR_MORE = re.compile(r"%|==\s*0|memory|oom|>|<|step|iter|batch|epoch|every|interval|\bnot\b", re.IGNORECASE)
+_MEASURES = re.compile(r"^torch\.(cuda|mps|xpu|accelerator)\.(\w*memory\w*|reset_\w+)$")
+_MEASURES_IN_NAME = re.compile(r"bench|profil|memory|latency|throughput", re.IGNORECASE)
+
+
+class EmptyCacheInLoop(Rule):
+    """## What it does
+
+    Reports `torch.cuda.empty_cache()` and `gc.collect()` in each iteration of a training loop.
+
+    ## Why is this bad?
+
+    PyTorch keeps freed GPU memory in a cache, from which the next step takes what it needs at once. `empty_cache()`
+    waits for the GPU to finish, returns the cache to the driver, and the next step allocates all of it again. It frees
+    nothing that a tensor still uses, so it cannot prevent running out of memory. `gc.collect()` stops the program while
+    it looks at every object. Removing them has more than halved the time of a step in real projects.
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion, optimizer):
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            torch.cuda.empty_cache()
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion, optimizer):
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Exceptions
+
+    Once per epoch, in every n-th iteration, after an out-of-memory error, and in benchmarks that measure memory.
+
+    ## References
+
+    - [torch.cuda.empty_cache](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html)
+    - [Memory management](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)
+    """
+
+    code = "TL603"
+    name = "empty-cache-in-loop"
+    level = Level.WARNING
+    fix = FixKind.UNSAFE
+    summary = "Every training step pays for memory that is given back and allocated again."
+
+    @on_flow("empty_cache", "collect")
+    def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
+        found = training_of(unit.semantics, root)
+        if not found.trains or any(_MEASURES.match(action.verb) for action in found.actions):
+            return
+        for loop in (flow for flow in walk(root.flow) if isinstance(flow, Loop)):
+            steps = list(_each_iteration(loop.body))
+            backward = next((action for action in _own_actions(loop.body) if is_backward(action)), None)
+            for action in steps if backward is not None else ():
+                if action.verb in _CALLS and not _is_measurement(found, action, root):
+                    yield self._diagnosis(action, loop)
+
+    def _diagnosis(self, action: Action, loop: Loop) -> Diagnosis:
+        call = ast.unparse(action.node)
+        message = f"`{call}` in each iteration of a training loop {_CALLS[action.verb]}."
+        fix = FixPlan(f"Remove `{call}`", "unsafe", lambda edit: _remove(edit, action.node))
+        return self.found(action.node, message, related=[(loop.node, "in this loop")], fixes=[fix])
+
+
+def _each_iteration(flow: Flow) -> Iterator[Action]:
+    """The actions that happen in every iteration: not in an inner loop, a handler, or behind a real condition."""
+    match flow:
+        case Action():
+            yield flow
+        case Loop():
+            return
+        case Branch(test=test, arms=arms):
+            if test is not None and _only_asks_for_device(test):
+                for arm in arms:
+                    yield from _each_iteration(arm)
+        case Attempt(body=body, orelse=orelse, final=final):
+            for part in (body, orelse, final):
+                yield from _each_iteration(part)
+        case _:
+            for inner in children(flow):
+                yield from _each_iteration(inner)
+
+
+def _own_actions(flow: Flow) -> Iterator[Action]:
+    """The actions of a loop's body, without those of inner loops."""
+    if isinstance(flow, Action):
+        yield flow
+    elif not isinstance(flow, Loop):
+        for inner in children(flow):
+            yield from _own_actions(inner)
+
+
+def _only_asks_for_device(test: ast.expr) -> bool:
+    text = ast.unparse(test)
+    return _ASKS_FOR_DEVICE.search(text) is not None and _ASKS_FOR_MORE.search(text) is None
+
+
+def _is_measurement(found: Training, action: Action, root: Root) -> bool:
+    functions = [root.name, *(call.function.name for call in found.places[action].calls)]
+    return any(_MEASURES_IN_NAME.search(name) for name in functions)
+
+
+def _remove(edit: Editor, call: ast.AST) -> None:
+    statement = edit.statement_of(call)
+    if not isinstance(statement, ast.Expr) or statement.value is not call:
+        raise FixImpossible("its value is used")
+    edit.remove_statement(statement)

@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torchlint.finding import Severity
+from torchlint.fixes.editor import Editor
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
+from torchlint.semantics.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.scopes import Definition, FunctionNode, dotted
+from torchlint.semantics.semantics import Semantics, contains, nodes_within
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+LoopNode = ast.For | ast.AsyncFor | ast.While
+_NO_GRAD = ("torch.no_grad", "torch.inference_mode")
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A statement that adds ``value`` to ``target``, or stores it there as it is."""
+
+    statement: ast.stmt
+    target: ast.Name | ast.Attribute
+    name: str
+    value: ast.expr
+    stored: bool
+
+
+class GraphKeptAcrossIterations(Rule):
+    """## What it does
+
+    Reports a loss that is added to a running total or a container while it still carries its autograd graph.
+
+    ## Why is this bad?
+
+    `total += loss` makes `total` a tensor whose history reaches back to the first batch: each iteration adds nodes that
+    cannot be freed until `total` is. Memory grows over the epoch, and with `retain_graph=True` it grows by all
+    activations of each batch. Only the number is wanted.
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion, optimizer):
+        total = 0.0
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            total += loss
+        print(total / len(loader))
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion, optimizer):
+        total = 0.0
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        print(total / len(loader))
+    ```
+
+    ## Exceptions
+
+    Values cut from the graph (`.item()`, `.detach()`, `float(...)`), totals that are backpropagated later, totals of
+    one iteration, and sums under `torch.no_grad()`. `.item()` waits for the GPU; `.detach()` does not and keeps a
+    tensor.
+
+    ## References
+
+    - [My model reports "cuda runtime error(2): out of memory"](https://docs.pytorch.org/docs/stable/notes/faq.html)
+    - [Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html)
+    """
+
+    code = "TL206"
+    name = "graph-kept-across-iterations"
+    level = Level.WARNING
+    fix = FixKind.UNSAFE
+    summary = "The history of every batch is kept alive by a total that needs only numbers."
+
+    @on_method("backward")
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        if is_foreign(semantics, call):
+            return
+        losses = backpropagated(semantics, call)
+        if _loops_around(call):
+            yield from self._kept(semantics, call, losses, call)
+            return
+        function = enclosing_function(call)
+        places = _returned_places(semantics, function, losses) if function is not None else {}
+        for caller in semantics.callers(function) if function is not None and places else ():
+            yield from self._kept(semantics, caller, _bound_by(caller, places, semantics), call)
+
+    def _kept(
+        self, semantics: Semantics, place: ast.Call, losses: dict[Definition, bool], backward: ast.Call
+    ) -> Iterator[Diagnosis]:
+        """What the loops around ``place``, the backward pass or a call of the function that holds it, keep."""
+        loops = _loops_around(place)
+        for kept in _kept_in(loops[-1]) if loops else ():
+            direct = place is not backward and kept.value is place
+            names = [n for n in carried_names(kept.value) if not losses.keys().isdisjoint(semantics.definitions(n))]
+            loop = next(loop for loop in loops if contains(loop, kept.statement))
+            if not (names or direct) or _is_without_grad(semantics, kept):
+                continue
+            outlives, reset = _life(semantics, kept, loop)
+            if outlives and not leads_to_backward(semantics, kept.name, enclosing_function(loop)):
+                single = not direct and all(losses.get(d, False) for n in names for d in semantics.definitions(n))
+                cut = ".item()" if single and _is_used_as_number(semantics, kept) else ".detach()"
+                yield self._diagnosis(kept, names or [place], cut, backward, loop, reset)
+
+    def _diagnosis(
+        self, kept: _Kept, carriers: Sequence[ast.expr], cut: str, backward: ast.Call, loop: LoopNode, reset: bool
+    ) -> Diagnosis:
+        shown = ast.unparse(carriers[0])
+        until = " until it is reset" if reset else ""
+        retained = any(item.arg in ("retain_graph", "create_graph") for item in backward.keywords)
+        freed = (
+            "with all activations" if retained else "of which `backward()` has freed the activations but not the nodes"
+        )
+        message = f"`{kept.name}` keeps the autograd graph of `{shown}` of every iteration{until}, {freed}."
+        fix = FixPlan(f"Add `{cut}`", "unsafe", lambda edit: _cut(edit, carriers, cut))
+        related: list[tuple[ast.AST, str]] = [
+            (backward, "backpropagated here"),
+            (loop, "in each iteration of this loop"),
+        ]
+        severity = Severity.HINT if reset else None
+        return self.found(kept.statement, message, related=related, fixes=[fix], severity=severity)
+
+
+def _loops_around(node: ast.AST) -> list[LoopNode]:
+    """The loops of the same function in whose bodies a node stands, innermost first."""
+    found: list[LoopNode] = []
+    child, current = node, parent_of(node)
+    while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(current, LoopNode) and child in current.body:
+            found.append(current)
+        child, current = current, parent_of(current)
+    return found
+
+
+def _kept_in(loop: LoopNode) -> Iterator[_Kept]:
+    """What a loop adds to something: ``t += v``, ``t = t + v``, ``t.append(v)``, ``t[i] = v``."""
+    for statement in nodes_within(loop, ast.AugAssign, ast.Assign, ast.Expr):
+        if enclosing_function(statement) is not enclosing_function(loop):
+            continue
+        match statement:
+            case ast.AugAssign(target=target, op=ast.Add() | ast.Sub(), value=value):
+                yield from _kept(statement, target, value)
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.BinOp(op=ast.Add()) as value):
+                for side, other in ((value.left, value.right), (value.right, value.left)):
+                    if dotted(side) == dotted(target):
+                        yield from _kept(statement, target, other)
+            case ast.Assign(targets=[ast.Subscript(slice=index) as target], value=value):
+                if not isinstance(index, ast.Constant):
+                    yield from _kept(statement, target, value, stored=True)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=target), args=[value])):
+                yield from _kept(statement, target, value, stored=True)
+            case _:
+                pass
+
+
+def _kept(statement: ast.stmt, target: ast.expr, value: ast.expr, stored: bool = False) -> Iterator[_Kept]:
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    name = dotted(target)
+    if name is not None and isinstance(target, ast.Name | ast.Attribute):
+        yield _Kept(statement, target, name, value, stored)
+
+
+def _life(semantics: Semantics, kept: _Kept, loop: LoopNode) -> tuple[bool, bool]:
+    """Whether what a value is added to outlives the iteration, and whether the loop sets it anew now and then."""
+    reset = False
+    for binding in nodes_within(loop, ast.Assign, ast.AnnAssign):
+        if binding is kept.statement or kept.name not in _names_bound(binding):
+            continue
+        if _runs_with(binding, kept.statement, loop):
+            return False, False
+        reset = True
+    if isinstance(kept.target, ast.Attribute):
+        return True, reset
+    bindings = semantics.bindings(kept.target)
+    limited = any(_is_limited(semantics, definition.value) for definition in bindings)
+    return not limited and any(not contains(loop, definition.node) for definition in bindings), reset
+
+
+def _names_bound(binding: ast.AST) -> list[str | None]:
+    assert isinstance(binding, ast.Assign | ast.AnnAssign)
+    targets = binding.targets if isinstance(binding, ast.Assign) else [binding.target]
+    return [dotted(item) for one in targets for item in (one.elts if isinstance(one, ast.Tuple) else [one])]
+
+
+def _runs_with(binding: ast.AST, statement: ast.stmt, loop: LoopNode) -> bool:
+    """Whether a binding runs in every iteration in which the statement does: its block holds the statement."""
+    parent = parent_of(binding)
+    blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
+    block = next((block for block in blocks if isinstance(block, list) and binding in block), [])
+    return parent is loop or any(contains(other, statement) for other in block)
+
+
+def _is_limited(semantics: Semantics, value: ast.expr | None) -> bool:
+    """``deque(maxlen=100)``: the oldest graphs are dropped."""
+    return semantics.is_call_to(value, "collections.deque")
+
+
+def _is_without_grad(semantics: Semantics, kept: _Kept) -> bool:
+    """Whether a sum is made under ``no_grad``, so that it has no graph (what is stored keeps its own)."""
+    current = parent_of(kept.statement)
+    while current is not None and not kept.stored:
+        if isinstance(current, ast.With) and any(
+            semantics.is_call_to(item.context_expr, *_NO_GRAD) for item in current.items
+        ):
+            return True
+        current = parent_of(current)
+    return False
+
+
+def _is_used_as_number(semantics: Semantics, kept: _Kept) -> bool:
+    """Whether each use of a total is one that a Python number serves as well."""
+    if not isinstance(kept.target, ast.Name):
+        return False
+    function = enclosing_function(kept.target)
+    bindings = set(semantics.bindings(kept.target))
+    if function is None or any(isinstance(item.node, ast.arg) for item in bindings):
+        return False
+    for name in nodes_within(function, ast.Name):
+        assert isinstance(name, ast.Name)
+        if name.id == kept.name and isinstance(name.ctx, ast.Load) and not _takes_number(name, kept):
+            return False
+    return True
+
+
+def _takes_number(name: ast.Name, kept: _Kept) -> bool:
+    parent = parent_of(name)
+    match parent:
+        case ast.BinOp() | ast.FormattedValue() | ast.Compare():
+            return not kept.stored
+        case ast.Call(func=ast.Name(id=called)):
+            return called in ("print", "float", "sum", "len", "round", "min", "max")
+        case ast.Attribute(attr="append"):
+            return kept.stored
+        case ast.Call(func=ast.Attribute(attr=called, value=ast.Name(id="np" | "numpy"))):
+            return called in ("mean", "sum", "average", "std", "array")
+        case _:
+            return False
+
+
+def _returned_places(
+    semantics: Semantics, function: FunctionNode, losses: dict[Definition, bool]
+) -> dict[tuple[int, ...], bool]:
+    """Where a function returns a backpropagated loss, as paths into what it returns; empty unless all returns do."""
+    found: set[tuple[int, ...]] | None = None
+    for value in semantics.returned_values(function):
+        elements = enumerate(value.elts) if isinstance(value, ast.Tuple) else ((None, value),)
+        here: set[tuple[int, ...]] = {
+            (position,) if position is not None else ()
+            for position, element in elements
+            if isinstance(element, ast.Name) and not losses.keys().isdisjoint(semantics.definitions(element))
+        }
+        found = here if found is None else found & here
+    return dict.fromkeys(found or (), False)
+
+
+def _bound_by(call: ast.Call, places: dict[tuple[int, ...], bool], semantics: Semantics) -> dict[Definition, bool]:
+    """The bindings by which a caller holds the returned losses."""
+    statement = parent_of(call)
+    targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is call else []
+    return {
+        definition: False
+        for target in targets
+        for name in nodes_within(target, ast.Name)
+        if isinstance(name, ast.Name)
+        for definition in semantics.bindings(name)
+        if definition.value is call and definition.path in places
+    }
+
+
+def _cut(edit: Editor, carriers: Sequence[ast.expr], cut: str) -> None:
+    for carrier in carriers:
+        edit.insert_after(carrier, cut)
