@@ -182,6 +182,15 @@ def test_a_client_that_cannot_resolve_gets_the_edit_at_once(start: Start) -> Non
     assert apply(TWO, edits) == TWO_FIXED
 
 
+def test_a_client_that_says_nothing_about_itself_gets_fixes(start: Start) -> None:
+    client = start()
+    client.initialize({})
+    client.open(URI, TYPO)
+    (finding,) = client.published(URI)
+    fix = fix_of(actions(client, URI, finding["range"], [finding]))
+    assert apply(TYPO, fix["edit"]["changes"][URI]) == FIXED
+
+
 def test_an_action_of_another_server_is_not_resolved(client: Client) -> None:
     with pytest.raises(Failed, match="does not come from torchlint"):
         client.request("codeAction/resolve", {"title": "x", "data": ["x"]})

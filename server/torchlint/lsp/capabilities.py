@@ -25,8 +25,6 @@ class Client:
     diagnostic_data: bool
     versioned_edits: bool
     change_annotations: bool
-    code_action_literals: bool
-    preferred_actions: bool
     resolve_edits: bool
     markdown: bool
     configuration: bool
@@ -50,7 +48,6 @@ def resolve(capabilities: types.ClientCapabilities) -> Client:
     tags = diagnostics("tag_support.value_set") or ()
     formats = get_capability(capabilities, "text_document.hover.content_format") or ()
     annotations = get_capability(capabilities, "workspace.workspace_edit.change_annotation_support")
-    literals = get_capability(capabilities, "text_document.code_action.code_action_literal_support")
     resolvable = get_capability(capabilities, "text_document.code_action.resolve_support.properties") or ()
     return Client(
         encoding=Encoding(str(_value(ServerCapabilitiesBuilder.choose_position_encoding(capabilities)))),
@@ -62,8 +59,6 @@ def resolve(capabilities: types.ClientCapabilities) -> Client:
         diagnostic_data=bool(diagnostics("data_support")),
         versioned_edits=has("workspace.workspace_edit.document_changes"),
         change_annotations=annotations is not None,
-        code_action_literals=literals is not None,
-        preferred_actions=has("text_document.code_action.is_preferred_support"),
         resolve_edits="edit" in resolvable and has("text_document.code_action.data_support"),
         markdown=next(iter(formats), types.MarkupKind.PlainText) == types.MarkupKind.Markdown,
         configuration=has("workspace.configuration"),

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 async def code_action(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction] | None:
     """All actions of the kinds that were asked for."""
     session = ls.session
-    if not session.client.code_action_literals:
-        return None
     found = await session.newest(params.text_document.uri)
     if found is None:
         return None
@@ -76,10 +74,10 @@ def _quick_fixes(session: Session, analysed: Analysed, params: types.CodeActionP
 def _fix(
     session: Session, analysed: Analysed, fix: Fix, diagnostic: types.Diagnostic, *, preferred: bool
 ) -> Iterator[types.CodeAction]:
-    unsafe = fix.applicability == "unsafe"
-    reason = f"{fix.title}: this may change what the program does" if unsafe else None
     if not fix.edits:
         return
+    unsafe = fix.applicability == "unsafe"
+    reason = f"{fix.title}: this may change what the program does" if unsafe else None
     edit = workspace_edit(analysed.snapshot, fix.edits, session.client, unsafe_because=reason)
     if edit is not None:
         yield types.CodeAction(
@@ -87,7 +85,7 @@ def _fix(
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[diagnostic],
             edit=edit,
-            is_preferred=True if preferred and session.client.preferred_actions else None,
+            is_preferred=True if preferred else None,
         )
 
 

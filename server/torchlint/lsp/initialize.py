@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -64,3 +65,6 @@ def _load() -> None:
         import_module(module)
     all_rules: Callable[[], object] = import_module("torchlint.rules").all_rules
     all_rules()
+    # What is loaded now stays: the collector need not look at it again during an analysis.
+    gc.collect()
+    gc.freeze()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import sys
 import threading
@@ -27,9 +26,6 @@ def run(make_linter: MakeLinter | None = None) -> int:
     """Serve one client over standard input and output; returns the exit status."""
     silence_libraries()
     sys.setswitchinterval(_THREAD_SWITCH_INTERVAL)
-    # What is loaded now stays: the collector need not look at it again during an analysis.
-    gc.collect()
-    gc.freeze()
     # Not sys.stdin: a thread waits in it to the end, and the interpreter wants its lock when it leaves.
     stdin, stdout = open(sys.stdin.fileno(), "rb", closefd=False), sys.stdout.buffer  # noqa: SIM115
     sys.stdout = sys.stderr  # a stray print must not end up between two messages
