@@ -150,6 +150,12 @@ class Editor:
             case first:
                 self.insert_statement_before(first, text)
 
+    def decorate(self, function: ast.FunctionDef | ast.AsyncFunctionDef, decorator: str) -> None:
+        """Give a function a decorator, below those that it has: ``decorate(function, "torch.no_grad()")``."""
+        start, _ = self.span(function)
+        indentation = self.indentation(function)
+        self._edits.append(TextEdit(start, start, f"@{decorator}{self._document.newline}{indentation}"))
+
     def remove_statement(self, statement: ast.stmt) -> None:
         """Take a statement away with its lines; ``pass`` is left where it was alone."""
         start, end = self._lines_of(statement)

@@ -248,11 +248,15 @@ def evaluation_loop(training: Training, action: Action, root: FunctionNode | Non
 
 
 def _is_over_data(loop: Loop) -> bool:
-    if not isinstance(loop.node, ast.For | ast.AsyncFor):
-        return False
+    match loop.node:
+        case ast.For(iter=source) | ast.AsyncFor(iter=source):
+            pass
+        case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+            source = loop.node.generators[0].iter
+        case _:
+            return False
     if loop.iterable is not None and loop.iterable.kind is not None:
         return loop.iterable.kind.what is What.LOADER
-    source = loop.node.iter
     called = source.func if isinstance(source, ast.Call) else None
     return getattr(called, "id", "") not in ("range", "reversed", "sorted", "iter")
 

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torchlint.finding import Severity
+from torchlint.fixes.editor import Editor
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.semantics import modes
+from torchlint.semantics.construction import constructions
+from torchlint.semantics.flow import Action, Ref
+from torchlint.semantics.frameworks import Duty, owned_duties
+from torchlint.semantics.modes import evaluation_loop, is_without_grad, mode_dependent_layer
+from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.training import Training, training_of
+from torchlint.semantics.typestate import Automaton, Violation, violations
+from torchlint.semantics.unit import Root, Unit
+from torchlint.syntax import parent_of
+
+_ANY, _TRAINING, _EVALUATING = "unknown", "training", "evaluating"
+_EVALUATES = "evaluates"
+_TABLE = Automaton(
+    start=_ANY,
+    moves={
+        **{(state, modes.TRAIN): _TRAINING for state in (_ANY, _EVALUATING)},
+        **{(state, modes.EVAL): _EVALUATING for state in (_ANY, _TRAINING)},
+        **{(state, modes.UNKNOWN): _ANY for state in (_TRAINING, _EVALUATING)},
+    },
+    wrong={(_TRAINING, _EVALUATES): "training mode"},
+)
+#: Evaluations that want training mode, or that are none.
+_ON_PURPOSE = re.compile(
+    r"mc_|monte|dropout|uncertain|ensembl|teacher|ema|momentum|target|sampl|generat|bn|batch_?norm|swa|calib|adapt|pseudo"
+    r"|rollout|collect|warm|discrim|gan|latent|embed|memory_bank|feature_bank|cluster",
+    re.IGNORECASE,
+)
+
+
+class MissingEvalMode(Rule):
+    """## What it does
+
+    Reports a model with dropout, batch normalization or the like that is evaluated while it is in training mode.
+
+    ## Why is this bad?
+
+    In training mode dropout drops activations at random and batch normalization uses the statistics of the batch at
+    hand, and updates its running ones from validation data: results are noisy, too low, and depend on the batch size.
+    `torch.no_grad()` does not change the mode.
+
+    ## Example
+
+    ```python
+    import torch
+    from torch import nn
+
+
+    def main(train_loader, test_loader, criterion):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for inputs, targets in train_loader:
+            optimizer.zero_grad()
+            criterion(model(inputs), targets).backward()
+            optimizer.step()
+        correct = 0
+        with torch.no_grad():
+            for inputs, targets in test_loader:
+                correct += (model(inputs).argmax(1) == targets).sum().item()
+        print(correct)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+    from torch import nn
+
+
+    def main(train_loader, test_loader, criterion):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for inputs, targets in train_loader:
+            optimizer.zero_grad()
+            criterion(model(inputs), targets).backward()
+            optimizer.step()
+        correct = 0
+        model.eval()
+        with torch.no_grad():
+            for inputs, targets in test_loader:
+                correct += (model(inputs).argmax(1) == targets).sum().item()
+        print(correct)
+    ```
+
+    Put it back with `model.train()` where training goes on. Where the layers of the model cannot be seen, an explicit
+    `model.train()` before the evaluation is reported as a hint.
+
+    ## Exceptions
+
+    A mode set by the caller or a helper, models without layers that depend on the mode, loops that a framework owns,
+    and evaluation in training mode on purpose, such as Monte Carlo dropout.
+
+    ## References
+
+    - [Module.eval](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval)
+    - [Evaluation mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval)
+    """
+
+    code = "TL207"
+    name = "missing-eval-mode"
+    level = Level.WARNING
+    fix = FixKind.UNSAFE
+    summary = "Dropout and batch normalization behave as in training during the evaluation."
+
+    @on_flow("no_grad", "inference_mode", "set_grad_enabled")
+    def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        if Duty.MODES in owned_duties(semantics, root.function):
+            return
+        if root.function is not None and semantics.callers(root.function):
+            return  # judged where it is called
+        found = training_of(semantics, root)
+        told: set[ast.AST] = set()
+        for run in modes.forwards(found):
+            evaluations = {call for call in run.calls if self._is_evaluation(found, call, run.module, root)}
+            layer = mode_dependent_layer(semantics, run.module.kind) if evaluations else ""
+            if not evaluations or not (layer or _is_from_elsewhere(run.module)):
+                continue
+            events = modes.mode_events(found, run.module)
+
+            def classify(action: Action) -> tuple[str, ...]:
+                return (_EVALUATES,) if action in evaluations else events(action)  # noqa: B023
+
+            table = replace(_TABLE, start=_TRAINING) if self._is_never_switched(found, run.module) else _TABLE
+            for violation in violations(table, found.flow_for(classify), classify):
+                switch = _switch(violation)
+                if not layer and (switch is None or switch.verb != "train"):
+                    continue
+                loop = evaluation_loop(found, violation.action, root.function)
+                key = loop.node if loop is not None else violation.action.node
+                if key not in told:
+                    told.add(key)
+                    yield self._diagnosis(violation, layer)
+
+    def _is_evaluation(self, found: Training, call: Action, module: Ref, root: Root) -> bool:
+        """Whether a forward pass is part of an evaluation: under ``no_grad``, in a loop over data or in a function that
+        says so, with a result that is used."""
+        place = found.places[call]
+        if not is_without_grad(found.semantics, place.contexts) or isinstance(parent_of(call.node), ast.Expr):
+            return False
+        if _ON_PURPOSE.search(f"{modes.names_around(place, root.function)} {module.shown}"):
+            return False
+        if evaluation_loop(found, call, root.function) is not None:
+            return True
+        function = enclosing_function(call.node)
+        in_loop = any(enclosing_function(loop.node) is function for loop in place.loops)
+        return not in_loop and modes.calls_itself_evaluation(place, root.function)
+
+    def _is_never_switched(self, found: Training, module: Ref) -> bool:
+        """Whether a module was built in this file and nothing in the file calls ``eval`` or ``train``. The mode of a
+        part of another module is set by whoever has that."""
+        mentions = found.semantics.module.mentions_call
+        holder = enclosing_class(found.root.function) if found.root.function is not None else None
+        if holder is not None and found.semantics.is_module_class(holder):
+            return False
+        return constructions(found.semantics, module.node).complete and not (mentions("eval") or mentions("train"))
+
+    def _diagnosis(self, violation: Violation, layer: str) -> Diagnosis:
+        call = violation.action
+        assert isinstance(call.node, ast.Call)
+        shown = ast.unparse(call.node.func)
+        matters = f"its `{layer}` behaves" if layer else "dropout and batch normalization, if it has any, behave"
+        message = f"`{shown}` is evaluated in training mode: {matters} as in training."
+        related: list[tuple[ast.AST, str]] = []
+        switch = _switch(violation)
+        if switch is not None:
+            related.append((switch.node, "in training mode since here"))
+        function = enclosing_function(call.node)
+        if function is not None:
+            related.append((function, "evaluated here"))
+        fix = FixPlan(f"Insert `{shown}.eval()`", "unsafe", lambda edit: _insert(edit, call.node, f"{shown}.eval()"))
+        severity = None if layer else Severity.HINT
+        return self.found(call.node, message, related=related, fixes=[fix], severity=severity)
+
+
+def _switch(violation: Violation) -> Action | None:
+    """What put the module into training mode: ``train()`` or its construction."""
+    return next((step.action for step in reversed(violation.trail) if step.event == modes.TRAIN), None)
+
+
+def _is_from_elsewhere(module: Ref) -> bool:
+    """Whether nothing is known of the layers of a module; then only an explicit ``train()`` says that modes matter."""
+    return module.kind is None or (module.kind.class_node is None and not module.kind.origin.startswith("torch"))
+
+
+def _insert(edit: Editor, call: ast.AST, text: str) -> None:
+    """Before the outermost loop or ``with`` of the evaluation."""
+    place: ast.stmt = edit.statement_of(call)
+    current: ast.AST | None = place
+    while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
+        if isinstance(current, ast.For | ast.AsyncFor | ast.With) and not _trains(current):
+            place = current
+        current = parent_of(current)
+    edit.insert_statement_before(place, text)
+
+
+def _trains(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in ast.walk(statement))
