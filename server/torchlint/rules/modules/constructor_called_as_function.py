@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from torchlint import torch_api
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.semantics.kinds import What
+from torchlint.semantics.semantics import Semantics, has_unknown_arguments
+from torchlint.semantics.unit import Unit
+
+#: Names of things that are meant for the two flags that losses begin with (`size_average`, `reduce`).
+_FLAG = re.compile(r"averag|reduc|^is_|^use_|flag|weight", re.IGNORECASE)
+_KINDS = frozenset({"activation", "dropout", "pooling", "shape", "normalization"})
+
+
+class ConstructorCalledAsFunction(Rule):
+    """## What it does
+
+    Reports a loss or layer class that is called with the data: `nn.MSELoss(prediction, target)`, `nn.ReLU(x)`.
+
+    ## Why is this bad?
+
+    The call makes an object; the data go into its settings. `nn.MSELoss(prediction, target)` takes them for two flags
+    and raises "Boolean value of Tensor with more than one value is ambiguous"; `nn.Sigmoid(x)` raises `TypeError`;
+    `nn.ReLU(x)` gives a layer where a tensor is expected.
+
+    ## Example
+
+    ```python
+    import torch
+    import torch.nn as nn
+
+    prediction, target = torch.randn(8), torch.randn(8)
+    loss = nn.MSELoss(prediction, target)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+    import torch.nn as nn
+
+    prediction, target = torch.randn(8), torch.randn(8)
+    loss = nn.MSELoss()(prediction, target)
+    ```
+
+    `nn.functional.mse_loss(prediction, target)` does the same without an object.
+
+    ## Exceptions
+
+    Arguments that are settings: numbers, flags, a tensor of class weights.
+
+    ## References
+
+    - [torch.nn.MSELoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.MSELoss.html)
+    - [torch.nn.ReLU](https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html)
+    """
+
+    code = "TL122"
+    name = "constructor-called-as-function"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "The data are given to the constructor, which makes an object instead of computing."
+
+    @on_node(ast.Call)
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        tail = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if not call.args or not tail[:1].isupper() or has_unknown_arguments(call):
+            return
+        name = unit.semantics.name(call.func)
+        facts = torch_api.module_facts(name)
+        if facts is None:
+            return
+        written = ast.unparse(call.func)
+        if facts.kind == "loss":
+            if not _is_loss_of_data(call, facts.parameters, unit.semantics):
+                return
+            message = f"`{written}` takes settings, not the data: the call makes a loss function and computes nothing."
+        elif facts.kind in _KINDS and _is_tensor(call.args[0], unit.semantics):
+            message = f"`{written}` takes settings, not the data: the call makes a layer and computes nothing."
+        else:
+            return
+        function = call.func
+        can = not call.keywords and _needs_nothing(name)
+        fix = FixPlan(
+            f"Make the object, then call it: `{written}()(...)`", "unsafe", lambda e: e.insert_after(function, "()")
+        )
+        yield self.found(call, message, fixes=[fix] if can else [])
+
+
+def _is_loss_of_data(call: ast.Call, parameters: tuple[str, ...], semantics: Semantics) -> bool:
+    """Whether the first arguments of a loss class are a prediction and a target."""
+    if len(call.args) < 2:
+        return False
+    first, second = call.args[:2]
+    if not all(isinstance(one, ast.Name | ast.Attribute | ast.Call | ast.Subscript) for one in (first, second)):
+        return False
+    if any(_FLAG.search(ast.unparse(one).rpartition(".")[2]) for one in (first, second)):
+        return False
+    if _is_tensor(second, semantics):
+        return True
+    kinds = [semantics.kind(one) for one in (first, second)]
+    unknown = [kind is None for kind in kinds]
+    return parameters[:2] == ("size_average", "reduce") and (_is_tensor(first, semantics) or all(unknown))
+
+
+def _is_tensor(expression: ast.expr, semantics: Semantics) -> bool:
+    kind = semantics.kind(expression)
+    return kind is not None and kind.is_tensor and kind.what is not What.PARAMETER
+
+
+def _needs_nothing(name: str) -> bool:
+    """Whether a class can be made without arguments and does something sensible then."""
+    facts = torch_api.module_facts(name)
+    if facts is None or name.endswith(("Softmax", "LogSoftmax", "Softmin")):
+        return False
+    return facts.kind in ("activation", "loss", "dropout") or name == "torch.nn.Flatten"
