@@ -147,9 +147,16 @@ def _end_of_logical_line(text: str, position: int, indent: int, closed: int) -> 
         elif found in ("\n", "\r", "\r\n"):
             if depth == 0:
                 return position
-            statement = _STATEMENT_START.match(text, position)
-            if statement is not None and len(statement.group(1)) <= indent:
-                return position
+            # Lines on which all brackets close, as in a long table, are passed in one match each.
+            simple: re.Match[str] | None
+            while True:
+                statement = _STATEMENT_START.match(text, position)
+                if statement is not None and len(statement.group(1)) <= indent:
+                    return position
+                simple = _SIMPLE_LINE.match(text, position)
+                if simple is None or simple.end() == position:
+                    break
+                position = simple.end()
 
 
 def _end_of_triple_quoted(text: str, position: int, quotes: str) -> int:
