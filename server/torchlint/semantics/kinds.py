@@ -94,6 +94,6 @@ def merged(kinds: Iterable[Kind | None]) -> Kind | None:
             grade=weaker,
             origin=result.origin if same else "",
             class_node=result.class_node if same else None,
-            node=result.node if same else None,
+            node=result.node if same and result.node is kind.node else None,
         )
     return result if result is not None else none

@@ -49,7 +49,7 @@ from .modules import (
     is_module_class,
     module_facts,
 )
-from .names import aliases, canonical
+from .names import aliases, canonical, functions_in
 
 __all__ = [
     "UNKNOWN",
@@ -66,6 +66,7 @@ __all__ = [
     "canonical",
     "closure_required",
     "factory_facts",
+    "functions_in",
     "has_parameters",
     "is_activation",
     "is_dataset",

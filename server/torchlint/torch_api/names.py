@@ -67,3 +67,10 @@ def aliases(name: str) -> frozenset[str]:
         if name in group:
             return group - {name}
     return frozenset()
+
+
+@lru_cache(maxsize=16)
+def functions_in(module: str) -> frozenset[str]:
+    """The bare names of the public functions and classes that can be reached in a module of torch (`relu`)."""
+    own = (name[len(module) + 1 :] for name in table("calls") if name.startswith(f"{module}."))
+    return frozenset(table("names").get(module, ())) | frozenset(name for name in own if "." not in name)

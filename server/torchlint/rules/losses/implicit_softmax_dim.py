@@ -100,7 +100,7 @@ class ImplicitSoftmaxDim(Rule):
 
 
 def _lacks_dim(call: ast.Call, position: int, unit: Unit) -> bool:
-    given = argument(call, position, "dim")
+    given = argument(call, position, "dim") or argument(call, None, "axis")
     return not has_unknown_arguments(call) and (given is None or unit.semantics.literal(given) is None)
 
 

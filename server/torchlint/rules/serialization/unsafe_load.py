@@ -61,7 +61,8 @@ class UnsafeLoad(Rule):
         fix = FixPlan(
             "Load with `weights_only=True`", "unsafe", lambda edit: edit.add_keyword(call, "weights_only", "True")
         )
-        yield self.found(call, message, fixes=[fix])
+        # With a pickle module of its own, `weights_only=True` raises.
+        yield self.found(call, message, fixes=[] if _has_pickle_module(call, unit) else [fix])
 
     def _message(self, call: ast.Call, unit: Unit) -> str | None:
         given = argument(call, None, "weights_only")
@@ -71,11 +72,16 @@ class UnsafeLoad(Rule):
             return None
         if has_unknown_arguments(call):
             return None
-        if argument(call, 2, "pickle_module") is not None:
+        if _has_pickle_module(call, unit):
             return "`pickle_module` without `weights_only` unpickles any object: the file can run any code."
         if unit.torch is not None and unit.torch.may_be_below("2.6") and not in_version_fallback(unit.semantics, call):
             return "Below torch 2.6, which this project allows, `torch.load` runs any code in the file by default."
         return None
+
+
+def _has_pickle_module(call: ast.Call, unit: Unit) -> bool:
+    given = argument(call, 2, "pickle_module")
+    return given is not None and unit.semantics.literal(given) is not None
 
 
 def _loads_own_file(call: ast.Call, unit: Unit) -> bool:

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.fixes.editor import Editor
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
+from torchlint.semantics.semantics import argument
+from torchlint.semantics.unit import Unit
+
+
+class TensorCopyConstruct(Rule):
+    """## What it does
+
+    Reports `torch.tensor(t)` where `t` is a tensor already.
+
+    ## Why is this bad?
+
+    It copies the tensor and cuts it from its graph, in a way that hides both, and torch warns about it each time.
+    `t.detach().clone()` says the same, and `t` alone is often enough.
+
+    ## Example
+
+    ```python
+    import torch
+
+    weights = torch.ones(3)
+    copied = torch.tensor(weights)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+    weights = torch.ones(3)
+    copied = weights.detach().clone()
+    ```
+
+    ## Exceptions
+
+    Values that may be a list or a number: only what is proven to be a tensor is reported. With `dtype`, `device` or
+    `requires_grad` there is no fix.
+
+    ## References
+
+    - [torch.tensor](https://docs.pytorch.org/docs/stable/generated/torch.tensor.html)
+    """
+
+    code = "TL402"
+    name = "tensor-copy-construct"
+    level = Level.WARNING
+    fix = FixKind.SAFE
+    summary = "The tensor is copied and cut from its graph; torch warns about this spelling."
+
+    @on_call("torch.tensor")
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        data = argument(call, 0, "data")
+        kind = unit.semantics.kind(data)
+        if data is None or kind is None or not kind.is_tensor or not kind.proven:
+            return
+        shown = ast.unparse(data)
+        subject = f"`{shown}`" if len(shown) <= 50 else "its argument"
+        message = (
+            f"`{ast.unparse(call.func)}` copies {subject}, which is a tensor already, and cuts the graph: "
+            "`.detach().clone()` says so."
+        )
+        fixes = []
+        if len(call.args) + len(call.keywords) == 1:
+            fixes = [FixPlan("Use `.detach().clone()`", "safe", lambda edit: _clone(edit, call, data))]
+        yield self.found(call, message, fixes=fixes)
+
+
+def _clone(edit: Editor, call: ast.Call, data: ast.expr) -> None:
+    text = edit.source(data)
+    if not isinstance(data, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        text = f"({text})"
+    edit.replace(call, f"{text}.detach().clone()")
