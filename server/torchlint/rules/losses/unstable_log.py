@@ -147,6 +147,8 @@ def _log_of_one_plus(value: ast.expr, unit: Unit, is_direct: bool) -> _Form | No
         if literal_of(one) != 1 or sign != 1 or other_sign != 1:
             continue
         exponent = _torch_operand(other, unit, "exp")
+        if exponent is not None and _is_negative(exponent, unit):
+            return None
         if exponent is not None:
             return _Form(
                 "softplus", "the exponential overflows from 88 on", _written("torch.nn.functional.softplus", exponent)
@@ -181,7 +183,20 @@ def _summed_exponents(value: ast.expr, unit: Unit) -> tuple[ast.expr, list[ast.e
         case _:
             return None
     exponent = _torch_operand(summed, unit, "exp")
-    return (exponent, axes) if exponent is not None else None
+    if exponent is None or _is_difference(exponent, unit):
+        return None  # `(x - x.max()).exp().sum().log()` is the stable way, written out
+    return exponent, axes
+
+
+def _is_difference(expression: ast.expr, unit: Unit) -> bool:
+    value = unit.semantics.value_of(expression)
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub)
+
+
+def _is_negative(expression: ast.expr, unit: Unit) -> bool:
+    """Whether an exponent is ``-abs(x)``, whose exponential cannot overflow."""
+    value = unit.semantics.value_of(expression)
+    return isinstance(value, ast.UnaryOp) and applied(unit.semantics, value.operand, "abs") is not None
 
 
 def _logsumexp(total: ast.Call, exponent: ast.expr, axes: list[ast.expr]) -> Callable[[Editor], str] | None:

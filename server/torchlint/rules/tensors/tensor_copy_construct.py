@@ -5,8 +5,11 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import argument
+from torchlint.semantics.semantics import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
+from torchlint.torch_api import tensor_method
+
+_TYPE_TESTS = frozenset(("isinstance", "is_tensor", "type", "hasattr", "issubclass"))
 
 
 class TensorCopyConstruct(Rule):
@@ -39,7 +42,8 @@ class TensorCopyConstruct(Rule):
 
     ## Exceptions
 
-    Values that may be a list or a number: only what is proven to be a tensor is reported. With `dtype`, `device` or
+    Values that may be a list or a number: only what is proven to be a tensor is reported. A parameter that is annotated
+    as a tensor has to be used as one too, and one whose type is tested is left alone. With `dtype`, `device` or
     `requires_grad` there is no fix.
 
     ## References
@@ -59,6 +63,9 @@ class TensorCopyConstruct(Rule):
         kind = unit.semantics.kind(data)
         if data is None or kind is None or not kind.is_tensor or not kind.proven:
             return
+        only_annotated = kind.evidence == "annotated" and isinstance(data, ast.Name)
+        if _is_type_tested(data, unit) or (only_annotated and not _is_used_as_tensor(data, unit)):
+            return
         shown = ast.unparse(data)
         subject = f"`{shown}`" if len(shown) <= 50 else "its argument"
         message = (
@@ -69,6 +76,31 @@ class TensorCopyConstruct(Rule):
         if len(call.args) + len(call.keywords) == 1:
             fixes = [FixPlan("Use `.detach().clone()`", "safe", lambda edit: _clone(edit, call, data))]
         yield self.found(call, message, fixes=fixes)
+
+
+def _is_type_tested(data: ast.expr, unit: Unit) -> bool:
+    """Whether the function asks what the value is, so that here it may be something else."""
+    function = enclosing_function(data)
+    if function is None:
+        return False
+    text = ast.dump(data)
+    return any(
+        isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.func, ast.Name | ast.Attribute)
+        and (node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id) in _TYPE_TESTS
+        and ast.dump(node.args[0]) == text
+        for node in nodes_within(function, ast.Call)
+    )
+
+
+def _is_used_as_tensor(data: ast.expr, unit: Unit) -> bool:
+    """Whether the function calls a method of tensors on a parameter: an annotation alone does not keep lists out."""
+    function = enclosing_function(data)
+    if function is None or not isinstance(data, ast.Name):
+        return False
+    facts = [tensor_method(method) for method in unit.semantics.methods_called_on(data.id, function)]
+    return any(entry is not None and not {"list", "dict", "str"} & set(entry.also_on) for entry in facts)
 
 
 def _clone(edit: Editor, call: ast.Call, data: ast.expr) -> None:
