@@ -113,11 +113,25 @@ def _loss_call(semantics: Semantics, call: ast.Call) -> LossCall | None:
 
 
 def _function(semantics: Semantics, function: ast.expr) -> str:
-    tail = function.attr if isinstance(function, ast.Attribute) else ""
-    if tail not in _FUNCTIONS and not isinstance(function, ast.Name):
-        return ""
+    match function:
+        case ast.Attribute(attr=tail) if tail in _FUNCTIONS:
+            pass
+        case ast.Name() if _has_loss_functions(semantics):
+            pass
+        case _:
+            return ""
     name = semantics.name(function)
     return name if torch_api.is_loss_function(name) else ""
+
+
+def _has_loss_functions(semantics: Semantics) -> bool:
+    """Whether the file calls or names one of these functions, so that a plain name can stand for one."""
+    module = semantics.module
+    return module.memo.cached(
+        ("loss functions",),
+        lambda: any(module.mentions_call(name) or module.reads_attribute(name) for name in _FUNCTIONS),
+        False,
+    )
 
 
 def _has_loss_objects(semantics: Semantics) -> bool:

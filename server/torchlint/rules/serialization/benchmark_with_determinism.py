@@ -84,7 +84,11 @@ class BenchmarkWithDeterminism(Rule):
 
 
 def _sets(statement: ast.Assign, name: str, value: bool, unit: Unit) -> bool:
-    named = any(unit.semantics.is_named(target, name) for target in statement.targets)
+    tail = name.rpartition(".")[2]
+    named = any(
+        isinstance(target, ast.Attribute) and target.attr == tail and unit.semantics.is_named(target, name)
+        for target in statement.targets
+    )
     return named and unit.semantics.literal(statement.value) is value
 
 
