@@ -9,7 +9,7 @@ import pytest
 
 from tests.semantics.meaning import Meaning
 from torchlint.semantics.flow import Action
-from torchlint.semantics.typestate import Automaton, violations
+from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, violations
 from torchlint.semantics.unit import flow_of
 
 MOVES = {("start", "a"): "armed", ("armed", "b"): "start"}
@@ -61,3 +61,17 @@ def test_the_trail_and_the_loops_are_told() -> None:
     last = violation.last("a")
     assert last is not None
     assert last.verb == "a"
+
+
+def test_paths_in_neutral_states_do_not_count() -> None:
+    code = "if p:\n    o.a()\no.x()"
+    neutral = Automaton("start", MOVES, {("armed", "x"): "wrong"}, neutral=frozenset(("start",)))
+    assert found(neutral, code) == 1
+    assert found(neutral, "o.x()") == 0
+
+
+def test_the_next_iteration_of_a_loop_can_be_told_from_this_one() -> None:
+    this_one = Automaton("start", {**MOVES, ("armed", NEXT_ITERATION): "start"}, {("armed", "x"): "wrong"})
+    assert found(this_one, "for i in p:\n    o.x()\n    o.a()") == 0
+    assert found(this_one, "for i in p:\n    o.a()\n    o.x()") == 1
+    assert found(this_one, "for i in p:\n    o.a()\no.x()") == 1

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
+from torchlint.semantics.gradient_actions import is_certain_tensor
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Definition, FunctionNode, dotted
@@ -71,9 +72,9 @@ def is_foreign(semantics: Semantics, call: ast.Call) -> bool:
     """Whether ``x.backward(y)`` is no backward pass of a tensor (``engine.backward(loss)``)."""
     assert isinstance(call.func, ast.Attribute)
     kind = semantics.kind(call.func.value)
-    if kind is not None:
-        return not kind.is_tensor and kind.what is not What.NUMBER
-    return bool(call.args)
+    if kind is not None and not kind.is_tensor:
+        return kind.what is not What.NUMBER
+    return bool(call.args) and not is_certain_tensor(kind)
 
 
 def leads_to_backward(semantics: Semantics, target: str, function: FunctionNode | None) -> bool:

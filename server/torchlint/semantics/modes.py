@@ -11,11 +11,12 @@ from torchlint import torch_api
 from torchlint.semantics.call_kinds import WRAPPERS
 from torchlint.semantics.construction import constructions
 from torchlint.semantics.flow import Action, Loop, Ref, Within, actions
+from torchlint.semantics.gradient_actions import is_backward
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.module_state import given_arguments
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics, argument, nodes_within
-from torchlint.semantics.training import Place, Training, is_backward
+from torchlint.semantics.training import Place, Training
 
 #: Events of ``mode_events``.
 TRAIN, EVAL, UNKNOWN = "train", "eval", "mode unknown"

@@ -15,6 +15,13 @@ from functools import cached_property
 
 from torchlint.semantics.construction import constructions, modules_given
 from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children, pruned
+from torchlint.semantics.gradient_actions import (
+    HARMLESS,
+    called_name,
+    cleared_gradient,
+    is_backward,
+    is_foreign_backward,
+)
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.semantics import Semantics
@@ -30,18 +37,12 @@ WRITE = "gradients written"
 ESCAPE = "escape"
 BUILT = "built"
 
-#: Functions that take an optimizer and cannot clear its gradients.
-_HARMLESS = re.compile(
-    r"(^|[._:])(print|len|type|id|str|repr|vars|isinstance|issubclass|hasattr|getattr|setattr|callable|enumerate|zip)$"
-    r"|lr|learning_rate|save|checkpoint|log|dump|summary|sched|warm|decay|momentum|^torch\."
-)
 #: Methods of an optimizer that leave the gradients alone.
 _HARMLESS_METHODS = re.compile(
     r"^(step|zero_grad|.*state.*|add_param_group|register_.*|train|eval|__\w+__|append|extend"
     r"|(named_)?(parameters|modules|children|buffers)|to|cuda|cpu|half|float|double|requires_grad_|share_memory)$"
 )
 _CLEARING_NAME = re.compile(r"(zero|clear|reset|clean|flush)_?(the_)?_?(all_)?(param_)?grad", re.IGNORECASE)
-_CLIP = re.compile(r"^(torch\.nn\.utils\.(clip_grad\.)?clip_grads?_(norm_?|value_|with_norm_)|clip_grad_norm_)$")
 _OPTIMIZER_NAME = re.compile(r"opt|adam|sgd|solver", re.IGNORECASE)
 
 
@@ -266,7 +267,7 @@ class Training:
         owner = cleared_gradient(action)
         if owner is not None:
             return self._clear_by(optimizer, owner, None)
-        name = _called_name(action)
+        name = called_name(action)
         return PERHAPS_CLEAR if _CLEARING_NAME.search(name) or name.endswith("_foreach_zero_") else ""
 
     def _clear_by(self, optimizer: Optimizer, path: str, receiver: Ref | None) -> str:
@@ -309,8 +310,8 @@ class Training:
         receiver = action.receiver
         if action.verb == "...":
             return True
-        name = _called_name(action)
-        if _HARMLESS.search(name) or self.is_scaler(receiver):
+        name = called_name(action)
+        if HARMLESS.search(name) or self.is_scaler(receiver):
             return False
         on_holder = receiver is not None and action.verb not in ("?", "()") and _holds(receiver.path, optimizer.path)
         if on_holder and not _HARMLESS_METHODS.match(action.verb) and not self.is_attribute_call(action):
@@ -349,46 +350,6 @@ def block_of(statement: ast.stmt) -> list[ast.stmt]:
     return found if found is not None else list(part_of(statement).body)
 
 
-def is_backward(action: Action) -> bool:
-    """Whether an action adds to gradients: ``loss.backward()`` or ``torch.autograd.backward(...)``."""
-    if action.verb == "torch.autograd.backward":
-        return True
-    return action.verb == "backward" and action.receiver is not None and not is_foreign_backward(action)
-
-
-def is_foreign_backward(action: Action) -> bool:
-    """``engine.backward(loss)``: a backward pass that somebody else runs, and who knows what else with it."""
-    if action.verb != "backward" or action.receiver is None or not isinstance(action.node, ast.Call):
-        return False
-    kind = action.receiver.kind
-    return bool(action.node.args) and (kind is None or not kind.is_tensor)
-
-
-def cleared_gradient(action: Action) -> str | None:
-    """The path of the module or optimizer that owns the gradient which an action clears (``p.grad = None``,
-    ``p.grad.zero_()``); empty where it is not known; None if the action clears no gradient."""
-    receiver = action.receiver
-    if receiver is None:
-        return None
-    if action.verb == "grad=":
-        given = action.arguments[0].kind if action.arguments else None
-        return _owner_of_element(receiver.path) if given is not None and given.what is What.NONE else None
-    if action.verb in ("zero_", "fill_"):
-        parts = receiver.path.split(".")
-        if parts[-1] == "data":
-            parts.pop()
-        return _owner_of_element(".".join(parts[:-1])) if parts[-1] == "grad" else None
-    return None
-
-
-def _owner_of_element(path: str) -> str:
-    for mark in (".parameters()[]", ".param_groups"):
-        head, found, _ = path.partition(mark)
-        if found:
-            return head
-    return ""
-
-
 def are_different(one: Optimizer, other: Optimizer) -> bool:
     """Whether two optimizers are certainly two objects."""
     if one.builds and other.builds and set(one.builds).isdisjoint(other.builds):
@@ -410,23 +371,3 @@ def _is_within(path: str, holder: str) -> bool:
 def _holds(holder: str, path: str) -> bool:
     """Whether an object is, or may be reached from, what ``holder`` denotes."""
     return bool(holder) and _is_within(path, holder)
-
-
-def _called_name(action: Action) -> str:
-    """The name by which an action calls something, as it is written."""
-    if action.verb not in ("?", "()", "..."):
-        return action.verb
-    function = action.node.func if isinstance(action.node, ast.Call) else None
-    return getattr(function, "attr", getattr(function, "id", ""))
-
-
-def may_touch_gradients(action: Action) -> bool:
-    """Whether an action runs code that cannot be seen and that may write gradients (torch's own calls do not)."""
-    if action.verb in ("?", "...", "()"):
-        return action.verb != "()" and not _HARMLESS.search(_called_name(action))
-    return "." in action.verb and not action.verb.startswith(("torch.", "numpy.", "math.", "time.", "super."))
-
-
-def is_clip(action: Action) -> bool:
-    """Whether an action clips gradients: torch's functions, or the method of FSDP modules."""
-    return _CLIP.search(action.verb) is not None

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
-from torchlint.semantics.training import Training, is_backward, training_of
+from torchlint.semantics.gradient_actions import is_backward
+from torchlint.semantics.training import Training, training_of
 from torchlint.semantics.unit import Root, Unit
 
 _CALLS = {

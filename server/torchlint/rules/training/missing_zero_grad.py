@@ -8,6 +8,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_fl
 from torchlint.semantics import training
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.frameworks import Duty, owned_duties
+from torchlint.semantics.gradient_actions import is_backward
 from torchlint.semantics.training import Optimizer, Training, block_of, training_of
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
@@ -160,7 +161,7 @@ def _insert(edit: Editor, step: Action, optimizer: Optimizer, found: Training) -
 def _computes(found: Training, action: Action) -> bool:
     """Whether an action is a forward or backward pass, or may hold one."""
     unknown = action.verb == "?" and action.receiver is not None and action.receiver.path[:1] in ("%", "$", "s")
-    return action.verb == "()" or unknown or training.is_backward(action) or found.is_attribute_call(action)
+    return action.verb == "()" or unknown or is_backward(action) or found.is_attribute_call(action)
 
 
 def _stepped_expression(found: Training, step: Action) -> ast.expr:

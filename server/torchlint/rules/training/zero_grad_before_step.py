@@ -8,7 +8,8 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_fl
 from torchlint.semantics import training
 from torchlint.semantics.flow import Action
 from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.training import Training, block_of, may_touch_gradients, training_of
+from torchlint.semantics.gradient_actions import may_touch_gradients
+from torchlint.semantics.training import Training, block_of, training_of
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, violations
 from torchlint.semantics.unit import Root, Unit
 
