@@ -41,6 +41,8 @@ _STATEMENT_START = re.compile(
     r"|import[ \t]+\w|from[ \t]+[\w.]+[ \t]+import\b|(?:return|raise|del|global|nonlocal|assert)\b"
     r"|(?:pass|break|continue|try:|finally:|else:)[ \t]*[\r\n]|(?:while|with|elif|except)\b.*:[ \t]*[\r\n])"
 )
+# At the left margin, while the line that opened the bracket is indented, these begin a statement too.
+_MARGIN_START = re.compile(r"[A-Za-z_][\w.]* (?:[-+*/|&]|//)?= |(?:if|for)\b.*:[ \t]*[\r\n]")
 _WORD = re.compile(r"\w+|@")
 
 
@@ -152,6 +154,8 @@ def _end_of_logical_line(text: str, position: int, indent: int, closed: int) -> 
             while True:
                 statement = _STATEMENT_START.match(text, position)
                 if statement is not None and len(statement.group(1)) <= indent:
+                    return position
+                if indent and _MARGIN_START.match(text, position):
                     return position
                 simple = _SIMPLE_LINE.match(text, position)
                 if simple is None or simple.end() == position:
