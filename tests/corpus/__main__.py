@@ -74,13 +74,16 @@ def _summarise(verdicts: Counter[tuple[str, str]], quiet: Counter[str]) -> bool:
 
 def accept(packages: Iterable[Package]) -> bool:
     """Write the findings as they are now: reviews of those that are still there are kept, new ones are unreviewed."""
+    passed = True
     for package in packages:
         linted = lint_package(package)
+        passed &= not linted.failures
         comparison = compare(read_reviews(package.name), linted.grave)
         write_reviews(package.name, comparison.known + comparison.new)
         new, dropped, kept = len(comparison.new), len(comparison.vanished), len(comparison.known)
         print(f"{package.name}: {new} new, {dropped} dropped, {kept} kept")
-    return True
+        print("".join(f"  FAILED {failure}\n" for failure in linted.failures), end="")
+    return passed
 
 
 COMMANDS: dict[str, Callable[[Iterable[Package]], bool]] = {
