@@ -53,19 +53,19 @@ async def register(ls: Server) -> None:
         ls.client_register_capability(types.RegistrationParams(registrations=registrations))
 
 
-async def pull(ls: Server) -> None:
-    """Ask for the settings of the editor, for every folder and for files outside of them."""
+async def pull(ls: Server) -> bool:
+    """Ask for the settings of the editor, for every folder and for files outside of them; whether they changed."""
     session = ls.session
     if not session.client.configuration:
-        return
+        return False
     scopes = [*session.settings.folders, None]
     items = [types.ConfigurationItem(scope_uri=scope, section=SECTION) for scope in scopes]
     try:
         answers = await ls.workspace_configuration_async(types.ConfigurationParams(items=items))
     except JsonRpcException as error:
         ls.log.warning(f"the editor's settings are unknown: {error}")
-        return
-    session.settings.set_by_folder(dict(zip(scopes, answers or (), strict=False)))
+        return False
+    return session.settings.set_by_folder(dict(zip(scopes, answers or (), strict=False)))
 
 
 async def _pull_and_apply(ls: Server) -> None:

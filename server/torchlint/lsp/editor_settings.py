@@ -81,10 +81,14 @@ class EditorSettings:
         self._options = _table(options)
         self._known.clear()
 
-    def set_by_folder(self, options: Mapping[str | None, object]) -> None:
-        """Settings as the client gives them for each folder, and under None for documents outside of them."""
-        self._by_folder = {folder: _table(value) for folder, value in options.items()}
+    def set_by_folder(self, options: Mapping[str | None, object]) -> bool:
+        """Settings as the client gives them for each folder, and under None for documents outside of them.
+
+        Whether any is another than before.
+        """
+        before, self._by_folder = self._by_folder, {folder: _table(value) for folder, value in options.items()}
         self._known.clear()
+        return any(before.get(folder, {}) != table for folder, table in self._by_folder.items())
 
     def forget_files(self) -> None:
         """Read files anew: one of them was created, changed or deleted."""

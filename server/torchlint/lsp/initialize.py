@@ -49,8 +49,8 @@ async def initialized(ls: Server, params: types.InitializedParams) -> None:
     ls.log.connect(ls.window_log_message)
     session = ls.session
     await configuration.register(ls)
-    await asyncio.gather(configuration.pull(ls), session.analyses.call(_load))
-    session.settings_known()
+    changed, _ = await asyncio.gather(configuration.pull(ls), session.analyses.call(_load))
+    session.settings_known(changed=changed)
 
 
 def _linter() -> LinterLike:

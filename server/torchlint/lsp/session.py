@@ -121,12 +121,12 @@ class Session:
         """The program that a document (a file or a notebook cell) belongs to."""
         return self._program_of.get(uri)
 
-    def settings_known(self) -> None:
-        """The editor has said its settings: analyse what is open, again if they come late."""
-        if self._ready.is_set():
-            self.settings_changed()
-        else:
+    def settings_known(self, *, changed: bool) -> None:
+        """The editor has said its settings: analyse what is open, again if they come late and change something."""
+        if not self._ready.is_set():
             self._start()
+        elif changed:
+            self.settings_changed()
 
     def _start(self) -> None:
         if not self._ready.is_set():
