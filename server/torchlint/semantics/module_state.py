@@ -12,13 +12,15 @@ from torchlint.semantics.semantics import Semantics, has_unknown_arguments, node
 from torchlint.syntax import parent_of
 
 _DEEPEST = 6
-_REGISTERS = frozenset({"register_parameter", "register_buffer", "register_module", "add_module", "setattr"})
+_REGISTERS = frozenset({"register_parameter", "register_module", "add_module", "setattr"})
+_BUFFERS = frozenset({"register_buffer"})
 
 
 class State(Enum):
     """What is kept by a module, as far as the code shows."""
 
-    WEIGHTS = "parameters or buffers"
+    WEIGHTS = "parameters, or statistics that it keeps up to date"
+    BUFFERS = "buffers only"
     MODE = "only the mode: train() and eval() matter"
     NOTHING = "nothing"
     UNKNOWN = "unknown"
@@ -106,8 +108,11 @@ def _of_local_class(node: ast.ClassDef, semantics: Semantics, depth: int) -> Sta
                 found.append(state_of(kind, semantics, depth + 1))
             elif kind is None and _is_called(name, node, semantics):
                 found.append(State.UNKNOWN)
-        if any(_registers(method) for method in semantics.module.methods(node)):
+        methods = semantics.module.methods(node)
+        if any(_calls(method, _REGISTERS) for method in methods):
             found.append(State.WEIGHTS)
+        if any(_calls(method, _BUFFERS) for method in methods):
+            found.append(State.BUFFERS)
     names = semantics.ancestors(node)
     if any(torch_api.has_parameters(name, None) for name in names if name.startswith("torch.nn.")):
         found.append(State.WEIGHTS)
@@ -127,9 +132,9 @@ def _is_called(name: str, node: ast.ClassDef, semantics: Semantics) -> bool:
     return False
 
 
-def _registers(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _calls(method: ast.FunctionDef | ast.AsyncFunctionDef, names: frozenset[str]) -> bool:
     return any(
-        isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) in _REGISTERS
+        isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) in names
         for call in nodes_within(method, ast.Call)
     )
 
@@ -137,4 +142,6 @@ def _registers(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def strongest(states: object) -> State:
     """The state of several modules together: weights if any has weights, nothing only if all keep nothing."""
     found = set(states)  # type: ignore[call-overload]
-    return next((state for state in (State.WEIGHTS, State.UNKNOWN, State.MODE) if state in found), State.NOTHING)
+    return next(
+        (state for state in (State.WEIGHTS, State.UNKNOWN, State.BUFFERS, State.MODE) if state in found), State.NOTHING
+    )

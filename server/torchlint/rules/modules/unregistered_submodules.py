@@ -170,7 +170,11 @@ def _hidden_elements(container: PlainContainer, semantics: Semantics) -> list[tu
     found = []
     for element in container.elements:
         kind = _module_kind(element, semantics)
-        if element is None or kind is None or state_of(kind, semantics) not in (State.WEIGHTS, State.MODE):
+        if (
+            element is None
+            or kind is None
+            or state_of(kind, semantics) not in (State.WEIGHTS, State.BUFFERS, State.MODE)
+        ):
             continue
         if isinstance(element, ast.Attribute) or (
             isinstance(element, ast.Name) and is_given_elsewhere(element, container)
