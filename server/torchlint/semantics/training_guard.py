@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from torchlint.semantics.module import enclosing_class
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
+from torchlint.semantics.stated import is_stated
 from torchlint.syntax import parent_of
 
 _BLOCKS = ("body", "orelse", "finalbody")
+#: Dropout in evaluation that is meant: autoregressive pre-nets and Monte Carlo dropout.
+_DELIBERATE = re.compile(
+    r"pre_?net|mc[_ -]?drop|monte[ _-]?carlo|bayes|uncertain|always[ -]on|also (?:at|in|during) (?:test|infer|eval)",
+    re.IGNORECASE,
+)
 
 
 def depends_on_mode(node: ast.AST, semantics: Semantics, depth: int = 3) -> bool:
@@ -75,3 +82,9 @@ def _calls(function: FunctionNode, owner: ast.ClassDef, semantics: Semantics) ->
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
             if name == function.name:
                 yield call
+
+
+def is_deliberate_noise(node: ast.AST, method: FunctionNode) -> bool:
+    """Whether names or comments say that dropout outside of training is meant."""
+    owner = enclosing_class(method)
+    return is_stated(node, _DELIBERATE) or (owner is not None and _DELIBERATE.search(owner.name) is not None)

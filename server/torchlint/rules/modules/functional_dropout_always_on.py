@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchlint import torch_api
@@ -15,16 +14,10 @@ from torchlint.semantics.semantics import (
     has_unknown_arguments,
     is_static,
 )
-from torchlint.semantics.stated import is_stated
-from torchlint.semantics.training_guard import depends_on_mode
+from torchlint.semantics.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.semantics.unit import Unit
 
 _FUNCTIONAL = "torch.nn.functional."
-#: Dropout in evaluation that is meant: autoregressive pre-nets and Monte Carlo dropout.
-_DELIBERATE = re.compile(
-    r"pre_?net|mc[_ -]?drop|monte[ _-]?carlo|bayes|uncertain|always[ -]on|also (?:at|in|during) (?:test|infer|eval)",
-    re.IGNORECASE,
-)
 
 
 class FunctionalDropoutAlwaysOn(Rule):
@@ -106,7 +99,7 @@ class FunctionalDropoutAlwaysOn(Rule):
 
     def _report(self, call: ast.Call, unit: Unit, consequence: str, level: Level | None) -> Iterator[Diagnosis]:
         method = _module_method(call, unit)
-        if method is None or depends_on_mode(call, unit.semantics) or _is_deliberate(call, method):
+        if method is None or depends_on_mode(call, unit.semantics) or is_deliberate_noise(call, method):
             return
         name = ast.unparse(call.func)
         value = f"{_self_name(call, method)}.training"
@@ -125,7 +118,7 @@ class FunctionalDropoutAlwaysOn(Rule):
         method = _module_method(call, unit)
         if given is None or method is None or not _is_constant_above_zero(given, unit):
             return
-        if depends_on_mode(given, unit.semantics) or _is_deliberate(call, method):
+        if depends_on_mode(given, unit.semantics) or is_deliberate_noise(call, method):
             return
         name = _self_name(call, method)
         fix = FixPlan(
@@ -200,8 +193,3 @@ def _self_name(node: ast.AST, method: FunctionNode) -> str:
             return ""
         function = enclosing_function(function)
     return name
-
-
-def _is_deliberate(call: ast.Call, method: FunctionNode) -> bool:
-    owner = enclosing_class(method)
-    return is_stated(call, _DELIBERATE) or (owner is not None and _DELIBERATE.search(owner.name) is not None)
