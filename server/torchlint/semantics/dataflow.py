@@ -244,11 +244,23 @@ class _Follower:
         return self._last_member(built, call, path, depth)
 
     def _last_member(self, built: ast.Call, call: ast.Call, path: Path, depth: int = 0) -> list[Operation]:
-        for layer in reversed(_members(built)):
+        for layer in reversed(self._unpacked(_members(built))):
             inner = None if isinstance(layer, ast.Starred) else self._semantics.kind(layer)
             if inner is None or inner.origin not in _SAME_VALUES_LAYERS:
                 return self._layer(inner, call, path, depth + 1)
         return [self._unknown(call)]
+
+    def _unpacked(self, members: Sequence[ast.expr]) -> list[ast.expr]:
+        """Members with ``*layers`` replaced by the elements of a list that nothing adds to."""
+        found: list[ast.expr] = []
+        for member in members:
+            if isinstance(member, ast.Starred):
+                value = self._semantics.value_of(member.value)
+                if isinstance(value, ast.List | ast.Tuple) and not self._is_changed(member.value):
+                    found.extend(value.elts)
+                    continue
+            found.append(member)
+        return found
 
     def _instance(self, owner: ast.ClassDef, call: ast.Call, path: Path) -> list[Operation]:
         """The last operations of calling an instance of a module class of this file."""
