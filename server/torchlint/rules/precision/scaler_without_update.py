@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.fixes.editor import Editor
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.semantics.flow import Action, Loop
+from torchlint.semantics.frameworks import Duty, owned_duties
+from torchlint.semantics.training import Training, training_of
+from torchlint.semantics.typestate import Automaton, Violation, violations
+from torchlint.semantics.unit import Root, Unit
+
+_READY, _STEPPED, _AGAIN = "ready", "stepped", "stepped and computed again"
+_TABLE = Automaton(
+    start=_READY,
+    moves={
+        (_READY, "step"): _STEPPED,
+        (_STEPPED, "backward"): _AGAIN,
+        (_AGAIN, "step"): _STEPPED,
+        **{(state, "update"): _READY for state in (_STEPPED, _AGAIN)},
+    },
+    wrong={(_AGAIN, "step"): "no update"},
+    on_every_path=False,  # nothing on any path of the loop may update: see `_updates_within`
+)
+
+
+class ScalerWithoutUpdate(Rule):
+    """## What it does
+
+    Reports `scaler.step(optimizer)` in a loop in which nothing calls `scaler.update()`.
+
+    ## Why is this bad?
+
+    `update()` ends the step of a `GradScaler` and adjusts its scale. Without it the second `scaler.step(optimizer)`
+    raises "step() has already been called since the last update()".
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda"):
+                loss = criterion(model(inputs), targets)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            with torch.autocast("cuda"):
+                loss = criterion(model(inputs), targets)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    ```
+
+    ## Exceptions
+
+    A scaler that is given to a helper, and objects that are no `GradScaler`.
+
+    ## References
+
+    - [GradScaler.update](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.update)
+    - [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+    """
+
+    code = "TL703"
+    name = "scaler-without-update"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "The second step of a gradient scaler raises when nothing updated it."
+
+    @on_flow("scale")
+    def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
+        found = training_of(unit.semantics, root)
+        if not found.scaled or Duty.SCALING in owned_duties(unit.semantics, root.function):
+            return
+        told: set[ast.AST] = set()
+        for path in dict.fromkeys(scaler.path for scaler in found.scaled.values() if scaler.path):
+            events = {action: _event(found, path, action) for action in found.actions}
+            for optimizer in found.optimizers:
+                own = {
+                    action: (event,) if event and (event != "step" or _given(action) == optimizer.path) else ()
+                    for action, event in events.items()
+                }
+                classify = own.__getitem__
+                for violation in violations(_TABLE, found.flow_for(classify), classify):
+                    loop = _cycle(found, violation)
+                    if loop is not None and loop.node not in told and not _updates_within(found, events, loop):
+                        told.add(loop.node)
+                        yield self._diagnosis(violation.action, loop, events)
+
+    def _diagnosis(self, step: Action, loop: Loop, events: dict[Action, str]) -> Diagnosis:
+        assert step.receiver is not None
+        scaler = step.receiver.shown
+        message = (
+            f"`{ast.unparse(step.node)}` raises in the second iteration: nothing in the loop calls `{scaler}.update()`."
+        )
+        stepped = {_given(action) for action, event in events.items() if event == "step"}
+        fix = FixPlan(f"Insert `{scaler}.update()`", "unsafe", lambda edit: _insert(edit, step.node))
+        related = [(loop.node, "in each iteration of this loop")]
+        return self.found(step.node, message, related=related, fixes=[fix] if len(stepped) == 1 else [])
+
+
+def _given(step: Action) -> str:
+    return step.arguments[0].path
+
+
+def _event(found: Training, scaler: str, action: Action) -> str:
+    receiver = action.receiver
+    if action in found.scaled and found.scaled[action].path == scaler:
+        return "backward"
+    if receiver is not None and receiver.path == scaler and found.is_scaler(receiver):
+        if action.verb == "step":
+            return "step" if action.arguments else ""
+        return "" if action.verb in ("scale", "unscale_", "get_scale", "is_enabled", "state_dict") else "update"
+    given = any(item.path and (item.path == scaler or scaler.startswith(f"{item.path}.")) for item in action.arguments)
+    return "update" if given or action.verb == "..." or action.verb.endswith("GradScaler") else ""
+
+
+def _cycle(found: Training, violation: Violation) -> Loop | None:
+    """The innermost loop that holds this step, the one before it, and the backward pass between them."""
+    between = (violation.last("step"), violation.last("backward"))
+    around = [{loop.node for loop in found.places[action].loops} for action in between if action is not None]
+    return next((loop for loop in reversed(violation.loops) if all(loop.node in nodes for nodes in around)), None)
+
+
+def _updates_within(found: Training, events: dict[Action, str], loop: Loop) -> bool:
+    updates = (action for action, event in events.items() if event == "update")
+    return any(loop.node in {item.node for item in found.places[action].loops} for action in updates)
+
+
+def _insert(edit: Editor, step: ast.AST) -> None:
+    assert isinstance(step, ast.Call)
+    assert isinstance(step.func, ast.Attribute)
+    edit.insert_statement_after(edit.statement_of(step), f"{edit.source(step.func.value)}.update()")
