@@ -51,6 +51,12 @@ def worker_count(semantics: Semantics, call: ast.Call) -> int | None:
     return _count(semantics, given, 0)
 
 
+def has_workers(semantics: Semantics, call: ast.Call) -> bool:
+    """Whether a ``DataLoader`` is told to start worker processes: their number is given, and not known to be 0."""
+    count = worker_count(semantics, call)
+    return count > 0 if count is not None else loader_argument(call, "num_workers") is not None
+
+
 def _count(semantics: Semantics, expression: ast.expr, depth: int) -> int | None:
     value = semantics.literal(expression)
     if isinstance(value, int):
@@ -148,4 +154,4 @@ def _derives(semantics: Semantics, node: ast.ClassDef, base: ast.ClassDef) -> bo
     return False
 
 
-__all__ = ["LOADER", "default_of", "loaded_class", "loader_argument", "loaders_of", "worker_count"]
+__all__ = ["LOADER", "default_of", "has_workers", "loaded_class", "loader_argument", "loaders_of", "worker_count"]
