@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torchlint.finding import Severity
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
-from torchlint.fixes.editor import Editor, FixImpossible
+from torchlint.fixes.editor import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.devices import device_evidence
 from torchlint.semantics.kinds import Grade
@@ -241,12 +241,13 @@ def _shown_device(move: _Move) -> str:
 
 def _rewrite(edit: Editor, factory: ast.Call, move: _Move, is_statement: bool) -> None:
     device = edit.source(move.device) if move.device is not None else '"cuda"'
-    if is_statement and move.plain:
-        edit.add_keyword(factory, "device", device)
-        edit.remove_statement(edit.statement_of(move.call))
-        return
     if is_statement:
-        raise FixImpossible("the statement does more than to move")
+        edit.add_keyword(factory, "device", device)
+        if move.plain or move.device is None:
+            edit.remove_statement(edit.statement_of(move.call))
+        else:
+            edit.remove_argument(move.call, move.device)
+        return
     # The creation stands inside the move: both are rewritten as one text.
     assert isinstance(move.call.func, ast.Attribute)
     kept = move.call.func.value if move.plain else move.call
