@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint import torch_api
+from torchlint.rules.base import Diagnosis, Level, Rule, on_method
+from torchlint.semantics.expected_errors import is_expected_to_raise
+from torchlint.semantics.kinds import What
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+
+class PlateauSchedulerWithoutMetric(Rule):
+    """## What it does
+
+    Reports `step()` without an argument on a `ReduceLROnPlateau` scheduler.
+
+    ## Why is this bad?
+
+    The scheduler watches a metric, which `step` must be given: the call raises a `TypeError`, after the first epoch.
+
+    ## Example
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(model.parameters())
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=3)
+    for epoch in range(10):
+        train(model, optimizer)
+        scheduler.step()
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+    optimizer = torch.optim.Adam(model.parameters())
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=3)
+    for epoch in range(10):
+        train(model, optimizer)
+        scheduler.step(validate(model))
+    ```
+
+    ## Exceptions
+
+    A scheduler that may be one of several classes, and a class of your own with another `step`.
+
+    ## References
+
+    - [torch.optim.lr_scheduler.ReduceLROnPlateau](https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html)
+    """
+
+    code = "TL222"
+    name = "plateau-scheduler-without-metric"
+    level = Level.ERROR
+    summary = "`ReduceLROnPlateau.step()` raises without the metric that it watches."
+
+    @on_method("step")
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        if call.args or call.keywords or not isinstance(call.func, ast.Attribute):
+            return
+        if not unit.semantics.module.mentions_call("ReduceLROnPlateau"):
+            return
+        receiver = call.func.value
+        kind = unit.semantics.kind(receiver)
+        if kind is None or kind.what is not What.SCHEDULER or kind.class_node is not None:
+            return
+        if not torch_api.needs_metric(kind.origin) or _is_told_apart(call) or is_expected_to_raise(call):
+            return
+        message = f"`{ast.unparse(receiver)}` is a `ReduceLROnPlateau`: `step()` without the metric raises."
+        related = [(kind.node, "made here")] if isinstance(kind.node, ast.Call) else []
+        yield self.found(call, message, related=related)
+
+
+def _is_told_apart(call: ast.Call) -> bool:
+    """Whether a condition around a call asks what the scheduler is."""
+    current = parent_of(call)
+    while current is not None:
+        if isinstance(current, ast.If | ast.IfExp) and any(
+            (isinstance(node, ast.Name) and node.id == "isinstance")
+            or "plateau" in str(getattr(node, "attr", getattr(node, "id", getattr(node, "value", "")))).lower()
+            for node in ast.walk(current.test)
+        ):
+            return True
+        current = parent_of(current)
+    return False
