@@ -14,7 +14,9 @@
     (while (not (funcall condition))
       (when (> (float-time) deadline)
         (error "waited in vain for %s" what))
-      (accept-process-output nil 0.05))))
+      (accept-process-output nil 0.05)
+      ;; Flymake, too, waits for a pause in the typing.
+      (when (bound-and-true-p flymake-mode) (flymake-start)))))
 
 (defun run ()
   (let ((eglot-sync-connect 60) (eglot-autoshutdown nil) (eglot-confirm-server-initiated-edits nil))

@@ -55,7 +55,7 @@ def test_findings_hover_and_quick_fix_in_emacs(tmp_path: Path) -> None:
     )
     assert result.is_file(), f"Emacs ended with {finished.returncode}:\n{finished.stderr}"
     seen = json.loads(result.read_text("utf-8"))
-    assert "failed" not in seen, seen["failed"]
+    assert "failed" not in seen, f"{seen['failed']}\n{seen}\n{finished.stderr}"
     assert seen["count"] == 1
     assert "require_grad" in seen["finding"]
     assert seen["flagged"] == "require_grad=True"
