@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.fixes.editor import Editor
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.semantics import training
+from torchlint.semantics.flow import Action
+from torchlint.semantics.frameworks import Duty, owned_duties
+from torchlint.semantics.gradient_actions import is_clip
+from torchlint.semantics.training import Optimizer, Training, block_of, statement_of, training_of
+from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, Violation, violations
+from torchlint.semantics.unit import Root, Unit
+from torchlint.syntax import parent_of
+
+_UNKNOWN, _COMPUTED, _USED, _GONE, _CLEARED = "unknown", "computed", "used", "used and cleared", "cleared"
+_CLIP = "clip"
+_TABLE = Automaton(
+    start=_UNKNOWN,
+    moves={
+        **{(state, training.BACKWARD): _COMPUTED for state in (_UNKNOWN, _USED, _GONE, _CLEARED)},
+        (_COMPUTED, training.STEP): _USED,
+        (_USED, training.CLEAR): _GONE,
+        (_USED, NEXT_ITERATION): _CLEARED,
+        (_GONE, NEXT_ITERATION): _CLEARED,
+        **{(state, training.CLEAR): _CLEARED for state in (_UNKNOWN, _COMPUTED)},
+        **{
+            (state, event): _UNKNOWN
+            for state in (_COMPUTED, _USED, _GONE, _CLEARED)
+            for event in (training.PERHAPS_CLEAR, training.ESCAPE, training.WRITE, training.BUILT)
+        },
+    },
+    wrong={
+        (_USED, _CLIP): "after the step",
+        (_GONE, _CLIP): "after the step",
+        (_CLEARED, _CLIP): "before backward",
+    },
+    neutral=frozenset((_UNKNOWN,)),
+)
+
+
+class MisplacedGradientClipping(Rule):
+    """## What it does
+
+    Reports gradient clipping after the step that it was meant for, or before `backward()` has computed gradients.
+
+    ## Why is this bad?
+
+    After the step the gradients have been used; before `backward()` there are none. Either way nothing is clipped: the
+    one large gradient that clipping is there for goes into the weights as it is.
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+    ```
+
+    ## Exceptions
+
+    Clipping for another optimizer, calls whose result is used (a norm that is only logged), and gradients of the
+    iteration before that are clipped and used at the head of the loop.
+
+    ## References
+
+    - [torch.nn.utils.clip_grad_norm_](https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html)
+    """
+
+    code = "TL213"
+    name = "misplaced-gradient-clipping"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "Gradients are clipped when they have been used already, or before there are any."
+
+    @on_flow("step", "optimizer_step")
+    def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
+        found = training_of(unit.semantics, root)
+        if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):
+            return
+        for optimizer in found.optimizers:
+            events = found.events_of(optimizer)
+            clips = {action for action in found.actions if is_clip(action) and _is_for(found, optimizer, action)}
+
+            def classify(action: Action) -> tuple[str, ...]:
+                return (_CLIP,) if action in clips else events(action)  # noqa: B023
+
+            for violation in violations(_TABLE, found.flow_for(classify), classify) if clips else ():
+                step = _step_of(found, optimizer, violation)
+                if step is not None:
+                    yield self._diagnosis(violation, step, found)
+
+    def _diagnosis(self, violation: Violation, step: Action, found: Training) -> Diagnosis:
+        clip = violation.action
+        shown = f"`{ast.unparse(step.node)}`"
+        related: list[tuple[ast.AST, str]] = []
+        if violation.problem == "after the step":
+            message = f"Gradients are clipped after {shown} has used them."
+            related.append((step.node, "the step uses them here"))
+        else:
+            message = f"Gradients are clipped before `backward()` computes those that {shown} uses."
+            cleared = violation.last(training.CLEAR)
+            if cleared is not None:
+                related.append((cleared.node, "cleared here"))
+            related.append((step.node, "the step they are meant for"))
+        fix = FixPlan(f"Move it before {shown}", "unsafe", lambda edit: _move(edit, clip, step))
+        block = block_of(statement_of(step.node))
+        movable = statement_of(clip.node) in block and not found.is_scaler(step.receiver)
+        return self.found(clip.node, message, related=related, fixes=[fix] if movable else [])
+
+
+def _is_for(found: Training, optimizer: Optimizer, clip: Action) -> bool:
+    """Whether a call clips the gradients of this optimizer and does nothing else."""
+    if not isinstance(parent_of(clip.node), ast.Expr) or not clip.arguments:
+        return False
+    if len(found.optimizers) == 1:
+        return True
+    given = clip.arguments[0].path.partition(".parameters()")[0]
+    return bool(given) and optimizer.modules == frozenset((given,))
+
+
+def _step_of(found: Training, optimizer: Optimizer, violation: Violation) -> Action | None:
+    """The step that the clipping was meant for: the last one, or the next one in the same loop, after a backward."""
+    if violation.problem == "after the step":
+        return violation.last(training.STEP)
+    events = found.events_of(optimizer)
+    later = found.actions[found.actions.index(violation.action) + 1 :]
+    backward = False
+    for action in later:
+        backward = backward or training.BACKWARD in events(action)
+        if training.STEP in events(action):
+            return action if backward and _same_loops(found, action, violation.action) else None
+    return None
+
+
+def _same_loops(found: Training, one: Action, other: Action) -> bool:
+    return [loop.node for loop in found.places[one].loops] == [loop.node for loop in found.places[other].loops]
+
+
+def _move(edit: Editor, clip: Action, step: Action) -> None:
+    edit.move_before(edit.statement_of(clip.node), edit.statement_of(step.node))
