@@ -13,25 +13,24 @@ def with_keyword(call: str, keyword: str, value: str) -> str:
     """The text of a call with ``keyword=value``: replaced if it is there, else added before any ``**kwargs``."""
     import libcst
 
-    node = libcst.parse_expression(call)
-    assert isinstance(node, libcst.Call)
+    node = _parsed(call)
     new = libcst.Arg(
         keyword=libcst.Name(keyword),
-        value=libcst.parse_expression(value),
+        value=_parsed(value),
         equal=libcst.AssignEqual(libcst.SimpleWhitespace(""), libcst.SimpleWhitespace("")),
     )
     arguments = list(node.args)
     for position, argument in enumerate(arguments):
         if argument.keyword is not None and argument.keyword.value == keyword:
             arguments[position] = argument.with_changes(value=new.value)
-            return libcst.Module([]).code_for_node(node.with_changes(args=arguments))
+            return _written(node.with_changes(args=arguments), call)
     place = next((index for index, item in enumerate(arguments) if item.star == "**"), len(arguments))
     if place == len(arguments) and arguments:
         last = arguments[-1]
         if isinstance(last.comma, libcst.Comma):
             # A trailing comma stands before the closing bracket on its own line: keep that layout.
             new = new.with_changes(comma=_with_comment(last.comma, None))
-            separator = _without_lines(_same_separator(arguments))
+            separator = _without_lines(_same_separator(arguments, node.whitespace_before_args))
             arguments[-1] = last.with_changes(comma=_with_comment(separator, last.comma))
         else:
             arguments[-1] = last.with_changes(
@@ -42,7 +41,23 @@ def with_keyword(call: str, keyword: str, value: str) -> str:
     elif place < len(arguments):
         new = new.with_changes(comma=libcst.Comma(whitespace_after=libcst.SimpleWhitespace(" ")))
     arguments.insert(place, new)
-    return libcst.Module([]).code_for_node(node.with_changes(args=arguments))
+    return _written(node.with_changes(args=arguments), call)
+
+
+def _parsed(text: str) -> Any:
+    """The tree of an expression that stands in brackets, so that it may go over lines (``x`` newline ``.view(1)``)."""
+    import libcst
+
+    node = libcst.parse_expression(f"({text})")
+    return node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1])
+
+
+def _written(node: Any, original: str) -> str:
+    """The text of a tree, with the line ends of the original."""
+    import libcst
+
+    newline = "\r\n" if "\r\n" in original else "\r" if "\r" in original else "\n"
+    return libcst.Module([], default_newline=newline).code_for_node(node)
 
 
 def position_of(call: ast.Call, argument: ast.expr) -> int:
@@ -72,27 +87,22 @@ def _without_lines(comma: Any) -> Any:
     return comma.with_changes(whitespace_after=space.with_changes(empty_lines=()))
 
 
-def _same_separator(arguments: object) -> Any:
-    """The comma between the arguments before, or one with a space."""
+def _same_separator(arguments: list[Any], opening: Any) -> Any:
+    """The comma between the arguments before; of a single one, a comma with the white space behind the bracket."""
     import libcst
 
-    assert isinstance(arguments, list)
     if len(arguments) > 1 and isinstance(arguments[-2].comma, libcst.Comma):
         return arguments[-2].comma
-    last = arguments[-1].comma
-    if isinstance(last, libcst.Comma) and isinstance(last.whitespace_after, libcst.ParenthesizedWhitespace):
-        return last.with_changes(whitespace_after=last.whitespace_after.with_changes(indent=True))
+    if isinstance(opening, libcst.ParenthesizedWhitespace):
+        return libcst.Comma(whitespace_after=opening)
     return libcst.Comma(whitespace_after=libcst.SimpleWhitespace(" "))
 
 
 def without_argument(call: str, position: int) -> str:
     """The text of a call without its argument at ``position`` (from 0, positional and keyword ones in order)."""
-    import libcst
-
-    node = libcst.parse_expression(call)
-    assert isinstance(node, libcst.Call)
+    node = _parsed(call)
     arguments = list(node.args)
     removed = arguments.pop(position)
     if position == len(arguments) and arguments:
         arguments[-1] = arguments[-1].with_changes(comma=removed.comma)
-    return libcst.Module([]).code_for_node(node.with_changes(args=arguments))
+    return _written(node.with_changes(args=arguments), call)
