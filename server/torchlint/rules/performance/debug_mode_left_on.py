@@ -138,7 +138,7 @@ def _switches(semantics: Semantics) -> Iterator[ast.Call]:
 
 
 def _is_always_on(node: ast.AST, semantics: Semantics) -> bool:
-    """Whether a node runs without anybody's choice, and nothing around it calls itself a test or a search for errors."""
+    """Whether a node runs without anybody's choice, and nothing around it calls itself a test or a hunt for errors."""
     holder = parent_of(node)
     while holder is not None:
         match holder:
