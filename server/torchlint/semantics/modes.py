@@ -46,6 +46,11 @@ def mode_dependent_layer(semantics: Semantics, kind: Kind | None) -> str:
     return _layer_of(semantics, kind, set(), 0)
 
 
+def is_from_elsewhere(module: Ref) -> bool:
+    """Whether nothing is known of the layers of a module."""
+    return module.kind is None or (module.kind.class_node is None and not module.kind.origin.startswith("torch"))
+
+
 def _layer_of(semantics: Semantics, kind: Kind | None, seen: set[ast.AST], depth: int) -> str:
     if kind is None or depth > _DEEPEST or not kind.is_module:
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF
 from torchlint.semantics.flow import (
     EMPTY,
     Action,
@@ -222,6 +223,9 @@ class Tracer:
                 return self.path(first, depth)
             case ast.Call(args=[first, *_]) if self._semantics.name(expression.func) in _TRANSPARENT:
                 return self.path(first, depth)
+            case ast.Call(func=ast.Attribute(value=base, attr=method)) if method in MODULE_RETURNS_SELF:
+                kind = self._semantics.kind(base)
+                return self.path(base, depth) if kind is None or kind.is_module else ""
             case ast.Call(func=ast.Attribute(value=base, attr="parameters" | "values" as attribute), args=[]):
                 inner = self.path(base, depth)
                 return f"{inner}.{attribute}()" if inner else ""
@@ -238,7 +242,7 @@ class Tracer:
             value = definition.value
             if definition.kind is Binding.ASSIGNMENT and value is not None:
                 target = element_of(value, definition.path)
-                if isinstance(target, ast.Name | ast.Attribute | ast.Subscript):
+                if isinstance(target, ast.Name | ast.Attribute | ast.Subscript) or _is_conversion(target):
                     alias = self.path(target, depth + 1)
                     if alias:
                         return alias
@@ -268,6 +272,15 @@ class Tracer:
             return ""
         inner = self.path(source, depth + 1)
         return f"{inner}[]" if inner else ""
+
+
+def _is_conversion(expression: ast.expr | None) -> bool:
+    """``model.to(device)`` and its kind, which give back a module that is converted in place."""
+    match expression:
+        case ast.Call(func=ast.Attribute(attr=method)):
+            return method in MODULE_RETURNS_SELF
+        case _:
+            return False
 
 
 def _owner_of(name: str, scope: Scope) -> Scope | None:

@@ -124,7 +124,7 @@ class MissingEvalMode(Rule):
         for run in modes.forwards(found):
             evaluations = {call for call in run.calls if self._is_evaluation(found, call, run.module, root)}
             layer = mode_dependent_layer(semantics, run.module.kind) if evaluations else ""
-            if not evaluations or not (layer or _is_from_elsewhere(run.module)):
+            if not evaluations or not (layer or modes.is_from_elsewhere(run.module)):
                 continue
             events = modes.mode_events(found, run.module)
 
@@ -186,11 +186,6 @@ class MissingEvalMode(Rule):
 def _switch(violation: Violation) -> Action | None:
     """What put the module into training mode: ``train()`` or its construction."""
     return next((step.action for step in reversed(violation.trail) if step.event == modes.TRAIN), None)
-
-
-def _is_from_elsewhere(module: Ref) -> bool:
-    """Whether nothing is known of the layers of a module; then only an explicit ``train()`` says that modes matter."""
-    return module.kind is None or (module.kind.class_node is None and not module.kind.origin.startswith("torch"))
 
 
 def _insert(edit: Editor, call: ast.AST, text: str) -> None:

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from torchlint.finding import Severity
+from torchlint.fixes.editor import Editor
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.semantics import modes
+from torchlint.semantics.flow import Action, Loop
+from torchlint.semantics.frameworks import Duty, owned_duties
+from torchlint.semantics.gradient_actions import is_backward
+from torchlint.semantics.modes import Forwards, is_from_elsewhere, is_without_grad, mode_dependent_layer
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.training import Training, training_of
+from torchlint.semantics.typestate import Automaton, Violation, violations
+from torchlint.semantics.unit import Root, Unit
+
+_ANY, _TRAINING, _LEFT, _FROZEN = "unknown", "training", "left in evaluation mode", "in evaluation mode from the start"
+_TRAINS = "trains"
+_TABLE = Automaton(
+    start=_ANY,
+    moves={
+        **{(state, modes.TRAIN): _ANY for state in (_FROZEN, _LEFT)},
+        (_ANY, _TRAINS): _TRAINING,
+        (_ANY, modes.EVAL): _FROZEN,
+        (_TRAINING, modes.EVAL): _LEFT,
+        **{(state, modes.UNKNOWN): _ANY for state in (_TRAINING, _LEFT, _FROZEN)},
+    },
+    wrong={(_LEFT, _TRAINS): "stuck"},
+    on_every_path=False,
+)
+
+
+class StuckInEvalMode(Rule):
+    """## What it does
+
+    Reports training that goes on in evaluation mode: an evaluation inside the training loop called `eval()`, and
+    nothing calls `train()` before the next backward pass.
+
+    ## Why is this bad?
+
+    From the first evaluation on, dropout is off and batch normalization no longer updates its statistics: the model
+    trains without the regularisation that it was given. Only the first part of the training is as meant.
+
+    ## Example
+
+    ```python
+    import torch
+    from torch import nn
+
+
+    def evaluate(model, loader):
+        model.eval()
+        with torch.no_grad():
+            return sum(model(x).mean().item() for x in loader)
+
+
+    def train(loader, val_loader):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step, x in enumerate(loader):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+            if step % 500 == 0:
+                evaluate(model, val_loader)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+    from torch import nn
+
+
+    def evaluate(model, loader):
+        model.eval()
+        with torch.no_grad():
+            return sum(model(x).mean().item() for x in loader)
+
+
+    def train(loader, val_loader):
+        model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step, x in enumerate(loader):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+            if step % 500 == 0:
+                evaluate(model, val_loader)
+                model.train()
+    ```
+
+    ## Exceptions
+
+    Modes that the called function or the head of the epoch restores, models in evaluation mode from the start, parts
+    of a model that are frozen, models without layers that depend on the mode, and loops that a framework owns. Where
+    the layers of the model cannot be seen the finding is a warning.
+
+    ## References
+
+    - [Module.train](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train)
+    - [Evaluation mode](https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval)
+    """
+
+    code = "TL208"
+    name = "stuck-in-eval-mode"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "After the first evaluation, training goes on without dropout and batch statistics."
+
+    @on_flow("eval", "train")
+    def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        found = training_of(semantics, root)
+        if not found.trains or Duty.MODES in owned_duties(semantics, root.function):
+            return
+        told: set[ast.AST] = set()
+        for run in modes.forwards(found):
+            layer = mode_dependent_layer(semantics, run.module.kind)
+            if not layer and not is_from_elsewhere(run.module):
+                continue
+            trained = {action for action in found.actions if is_backward(action) and _is_trained(found, run, action)}
+            events = modes.mode_events(found, run.module)
+
+            def classify(action: Action) -> tuple[str, ...]:
+                return (_TRAINS,) if action in trained else events(action)  # noqa: B023
+
+            for violation in violations(_TABLE, found.flow_for(classify), classify) if trained else ():
+                evaluation = violation.last(modes.EVAL)
+                loop = _carried_by(found, evaluation, violation) if evaluation is not None else None
+                if evaluation is None or loop is None or _is_restored(found, events, loop):
+                    continue
+                if evaluation.node not in told:
+                    told.add(evaluation.node)
+                    yield self._diagnosis(found, run, evaluation, violation.action, loop, layer)
+
+    def _diagnosis(
+        self, found: Training, run: Forwards, evaluation: Action, backward: Action, loop: Loop, layer: str
+    ) -> Diagnosis:
+        place = _in_loop(found, evaluation, loop)
+        name = run.module.shown
+        what = f"without its `{layer}`" if layer else "without dropout and batch statistics, if it has any"
+        message = f"`{name}` stays in evaluation mode: from the next iteration on it is trained {what}."
+        related: list[tuple[ast.AST, str]] = [(backward.node, "training goes on here")]
+        if place is not evaluation.node:
+            related.insert(0, (evaluation.node, "evaluation mode since here"))
+        call = next((c for c in run.calls if enclosing_function(c.node) is enclosing_function(loop.node)), None)
+        fixes = []
+        if call is not None and isinstance(call.node, ast.Call):
+            called = call.node.func
+            title = f"Insert `{ast.unparse(called)}.train()`"
+            fixes.append(FixPlan(title, "unsafe", lambda edit: _insert(edit, called, place, evaluation, loop)))
+        return self.found(place, message, related=related, fixes=fixes, severity=None if layer else Severity.WARNING)
+
+
+def _is_trained(found: Training, run: Forwards, backward: Action) -> bool:
+    """Whether the module is run, with gradients, in the innermost loop of a backward pass."""
+    loops = found.places[backward].loops
+    return bool(loops) and any(
+        loops[-1].node in {loop.node for loop in found.places[call].loops}
+        and not is_without_grad(found.semantics, found.places[call].contexts)
+        for call in run.calls
+    )
+
+
+def _carried_by(found: Training, evaluation: Action, violation: Violation) -> Loop | None:
+    """The innermost loop that carries the mode from an evaluation to the backward pass of the next iteration.
+
+    None where the evaluation comes first in the iteration: a loop over phases, each with its mode.
+    """
+    if found.actions.index(evaluation) < found.actions.index(violation.action):
+        return None
+    around = {loop.node for loop in found.places[evaluation].loops}
+    return next((loop for loop in reversed(violation.loops) if loop.node in around), None)
+
+
+def _is_restored(found: Training, events: Callable[[Action], tuple[str, ...]], loop: Loop) -> bool:
+    """Whether anything in the loop may put the module back into training mode, under whatever condition."""
+    return any(
+        events(action)[:1] in ((modes.TRAIN,), (modes.UNKNOWN,))
+        for action in found.actions
+        if loop.node in {item.node for item in found.places[action].loops}
+    )
+
+
+def _in_loop(found: Training, evaluation: Action, loop: Loop) -> ast.AST:
+    """What leaves the mode, in the function that holds the loop: a call of a function that evaluates, or ``eval()``."""
+    function = enclosing_function(loop.node)
+    calls = (call.node for call in found.places[evaluation].calls)
+    return next((call for call in calls if enclosing_function(call) is function), evaluation.node)
+
+
+def _insert(edit: Editor, module: ast.expr, place: ast.AST, evaluation: Action, loop: Loop) -> None:
+    """After the call that evaluates; where the evaluation is written out, at the head of the loop."""
+    text = f"{edit.source(module)}.train()"
+    if place is not evaluation.node:
+        edit.insert_statement_after(edit.statement_of(place), text)
+    else:
+        assert isinstance(loop.node, ast.For | ast.AsyncFor | ast.While)
+        edit.insert_statement_before(loop.node.body[0], text)
