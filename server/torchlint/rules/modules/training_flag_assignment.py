@@ -44,7 +44,7 @@ class TrainingFlagAssignment(Rule):
     ## Exceptions
 
     `self.training` in a module's own `train`, `eval` or constructor; a loop over `modules()`, which visits them all; a
-    single layer without modules inside.
+    single layer without modules inside; the mode of another module, which a replacement takes over.
 
     ## References
 
@@ -59,6 +59,8 @@ class TrainingFlagAssignment(Rule):
 
     @on_node(ast.Assign)
     def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
+        if isinstance(statement.value, ast.Attribute) and statement.value.attr == "training":
+            return  # a module that takes the place of another takes over its mode
         for target in statement.targets:
             if not isinstance(target, ast.Attribute) or target.attr != "training":
                 continue
