@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint import torch_api
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
+from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.kinds import What
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.scopes import AttributeWrite
+from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+_MOVES = frozenset({"to", "cuda", "cpu", "type_as", "device", "xpu"})
+#: What only looks at a tensor, wherever it is.
+_LOOKS = frozenset({"shape", "size", "dtype", "dim", "ndim", "numel", "item", "tolist", "data_ptr", "numpy"})
+#: Methods with which a class moves its tensors itself.
+_OWN_WAY = frozenset({"_apply", "to", "cuda", "half", "float", "__setattr__", "__getattr__"})
+_FRAMEWORKS = ("pytorch_lightning.", "lightning.")
+
+
+class UnregisteredTensor(Rule):
+    """## What it does
+
+    Reports a tensor that a module makes in its constructor, keeps as a plain attribute and computes with in `forward`.
+
+    ## Why is this bad?
+
+    Only parameters and buffers follow the module. After `model.to("cuda")` the tensor is still on the CPU, and
+    `forward` raises "Expected all tensors to be on the same device". `model.half()` leaves it in float32, and the state
+    dict does not have it.
+
+    ## Example
+
+    ```python
+    import torch
+    import torch.nn as nn
+
+
+    class Attention(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.mask = torch.tril(torch.ones(size, size))
+
+        def forward(self, scores):
+            return scores * self.mask
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+    import torch.nn as nn
+
+
+    class Attention(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.register_buffer("mask", torch.tril(torch.ones(size, size)), persistent=False)
+
+        def forward(self, scores):
+            return scores * self.mask
+    ```
+
+    With `persistent=False` the tensor follows the module but is not saved, so that checkpoints of before still load.
+
+    ## Exceptions
+
+    Tensors that are moved where they are used, made with a device, or written again later; tensors of one number, which
+    may stay on the CPU; Lightning modules; classes that move their tensors themselves.
+
+    ## References
+
+    - [torch.nn.Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)
+    """
+
+    code = "TL104"
+    name = "unregistered-tensor"
+    level = Level.WARNING
+    fix = FixKind.UNSAFE
+    summary = "A plain tensor of a module stays where it was made when the module is moved."
+
+    @on_module_class()
+    def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
+        constructor = view.method("__init__")
+        if constructor is None or any(method.name in _OWN_WAY for method in view.methods):
+            return
+        if any(name.startswith(_FRAMEWORKS) for name in view.semantics.ancestors(view.node)):
+            return
+        for name in view.attributes:
+            writes = view.writes(name)
+            if len(writes) != 1 or enclosing_function(writes[0].statement) is not constructor:
+                continue
+            if not _is_plain_tensor(writes[0], view.semantics):
+                continue
+            use = _use_in_forward(name, view)
+            if use is not None:
+                yield self._diagnosis(writes[0], use)
+
+    def _diagnosis(self, write: AttributeWrite, use: ast.Attribute) -> Diagnosis:
+        statement, value = write.statement, write.value
+        assert value is not None
+        fixes = []
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            title = f'Register it: `register_buffer("{write.name}", ..., persistent=False)`'
+            fixes = [
+                FixPlan(
+                    title,
+                    "unsafe",
+                    lambda edit: edit.replace(
+                        statement,
+                        f'{write.base}.register_buffer("{write.name}", {edit.source(value)}, persistent=False)',
+                    ),
+                )
+            ]
+        return self.found(
+            write.target,
+            f"`self.{write.name}` is a plain tensor: it stays on the CPU when the module is moved to another device.",
+            related=[(use, "`forward` computes with it here")],
+            fixes=fixes,
+        )
+
+
+def _is_plain_tensor(write: AttributeWrite, semantics: Semantics) -> bool:
+    """Whether a tensor of several numbers is made on the CPU, from nothing that could be elsewhere."""
+    value = write.value
+    kind = semantics.kind(value)
+    if (
+        value is None
+        or write.path
+        or write.augmented
+        or kind is None
+        or kind.what is not What.TENSOR
+        or not kind.proven
+    ):
+        return False
+    made = semantics.value_of(value)
+    if made is not value or not isinstance(value, ast.Call | ast.BinOp | ast.Subscript | ast.UnaryOp):
+        return False
+    makers = 0
+    for call in nodes_within(value, ast.Call):
+        assert isinstance(call, ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES:
+            return False
+        if any(item.arg in ("device", None) for item in call.keywords):
+            return False
+        name = semantics.name(call.func)
+        if name == "torch.nn.Parameter" or name.startswith("torch.nn.init."):
+            return False  # a parameter, which the initialising functions give back
+        facts = torch_api.factory_facts(name)
+        if facts is None or facts.like:
+            continue
+        if facts.name in ("torch.tensor", "torch.as_tensor", "torch.from_numpy") and not _has_several(call):
+            return False
+        makers += 1
+    others = (
+        node for node in nodes_within(value, ast.Name, ast.Attribute) if isinstance(node, ast.Name | ast.Attribute)
+    )
+    return makers > 0 and not any(_may_be_elsewhere(node, semantics) for node in others)
+
+
+def _has_several(call: ast.Call) -> bool:
+    """Whether the data of ``torch.tensor`` are a list that is written out."""
+    return bool(call.args) and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp)
+
+
+def _may_be_elsewhere(node: ast.Name | ast.Attribute, semantics: Semantics) -> bool:
+    """Whether a part of the expression is a tensor that somebody else made."""
+    if not isinstance(node.ctx, ast.Load):
+        return False
+    kind = semantics.kind(node)
+    return kind is not None and (kind.is_tensor or kind.is_module)
+
+
+def _use_in_forward(name: str, view: ClassView) -> ast.Attribute | None:
+    """Where ``forward``, or a method that it calls, computes with an attribute; None if it moves it anywhere."""
+    found: ast.Attribute | None = None
+    for method in sorted(view.called_from("forward") - view.called_from("__init__"), key=lambda one: one.lineno):
+        for node in self_attributes(method):
+            if node.attr != name:
+                continue
+            if not isinstance(node.ctx, ast.Load) or _is_moved(node, view.semantics):
+                return None
+            if found is None and _computes(node, view.semantics):
+                found = node
+    return found
+
+
+def _is_moved(node: ast.Attribute, semantics: Semantics) -> bool:
+    """Whether a use is followed by a move (``self.mask[:n].to(x.device)``), or hands the tensor to who may move it."""
+    current: ast.AST = node
+    parent = parent_of(current)
+    while isinstance(parent, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(parent, ast.Attribute) and parent.attr in _MOVES:
+            return True
+        if isinstance(parent, ast.Call) and parent.func is not current:
+            return _may_move(parent, semantics)
+        if isinstance(parent, ast.Subscript) and parent.value is not current:
+            return False
+        current, parent = parent, parent_of(parent)
+    if isinstance(parent, ast.keyword):
+        call = parent_of(parent)
+        return not isinstance(call, ast.Call) or _may_move(call, semantics)
+    return isinstance(parent, ast.Assign | ast.Return)
+
+
+def _may_move(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a call may move the tensor that it is given: all but functions of torch and methods of tensors."""
+    if semantics.name(call.func).startswith("torch."):
+        return False
+    if not isinstance(call.func, ast.Attribute) or call.func.attr in _MOVES:
+        return True
+    kind = semantics.kind(call.func.value)
+    return kind is None or not kind.is_tensor
+
+
+def _computes(node: ast.Attribute, semantics: Semantics) -> bool:
+    """Whether a use is an operand beside another tensor."""
+    current: ast.AST = node
+    parent = parent_of(current)
+    while isinstance(parent, ast.Subscript | ast.Attribute | ast.Call):
+        if isinstance(parent, ast.Attribute) and parent.attr in _LOOKS:
+            return False
+        if isinstance(parent, ast.Call) and parent.func is not current:
+            name = semantics.name(parent.func)
+            return name.startswith("torch.") and len(parent.args) > 1 and torch_api.returns_tensor(name)
+        if isinstance(parent, ast.Subscript) and parent.value is not current:
+            return False
+        current, parent = parent, parent_of(parent)
+    if isinstance(parent, ast.BinOp):
+        other = parent.right if parent.left is current else parent.left
+        kind = semantics.kind(other)
+        return kind is not None and kind.is_tensor
+    return False
