@@ -116,4 +116,6 @@ def _needs_nothing(name: str) -> bool:
     facts = torch_api.module_facts(name)
     if facts is None or name.endswith(("Softmax", "LogSoftmax", "Softmin")):
         return False
-    return facts.kind in ("activation", "loss", "dropout") or name == "torch.nn.Flatten"
+    # A layer with weights or a mode would have to be kept by the module: that is no small fix.
+    keeps = torch_api.has_parameters(name, {}) is not False or torch_api.is_mode_dependent(name, {}) is not False
+    return (facts.kind in ("activation", "loss") or name == "torch.nn.Flatten") and not keeps
