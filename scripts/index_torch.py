@@ -39,7 +39,7 @@ def contents() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
     import torch
 
-    from scripts.torch_index import amp, calls, classes, factories, losses, modules, names, vision
+    from scripts.torch_index import amp, calls, classes, factories, losses, modules, names, versions, vision
 
     builders: dict[str, Callable[[], Mapping[str, Any]]] = {
         "names": names.build,
@@ -50,6 +50,7 @@ def contents() -> dict[str, str]:
         "calls": calls.build,
         "methods": calls.build_methods,
         "amp": amp.build,
+        "versions": versions.build,
     }
     tables = {name: build() for name, build in builders.items()}
     if vision.available():

@@ -7,6 +7,7 @@ parse raise ``FixImpossible``: then no fix is offered.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -259,6 +260,26 @@ class Editor:
         """Add an import after the imports that the file begins with, once."""
         if statement not in self._imports:
             self._imports.append(statement)
+
+    def remove_imported(self, statement: ast.ImportFrom, alias: ast.alias) -> None:
+        """Take one of several names away from an import."""
+        position = statement.names.index(alias)
+        start, end = self.span(alias)
+        if position + 1 < len(statement.names):
+            end = self.span(statement.names[position + 1])[0]
+        else:
+            start = self.span(statement.names[position - 1])[1]
+        if "#" in self._document.text[start:end]:
+            raise FixImpossible("a comment stands in the import")
+        self._edits.append(TextEdit(start, end, ""))
+
+    def replace_imported_module(self, statement: ast.ImportFrom, module: str) -> None:
+        """Import the same names from another module."""
+        start, end = self.span(statement)
+        found = re.match(r"from\s+(\S+)\s+import\b", self._document.text[start:end])
+        if found is None:
+            raise FixImpossible("the import is written in an unusual way")
+        self._edits.append(TextEdit(start + found.start(1), start + found.end(1), module))
 
     def edits(self) -> tuple[TextEdit, ...]:
         """The edits, sorted. Raises FixImpossible if two overlap."""

@@ -19,6 +19,7 @@ from torchlint.rules.base import (
     on_method,
     on_module_class,
     on_node,
+    on_reference,
 )
 
 #: The folders of rules, by the first digit of a code.
@@ -80,4 +81,5 @@ __all__ = [
     "on_method",
     "on_module_class",
     "on_node",
+    "on_reference",
 ]

@@ -74,7 +74,8 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a method of a rule wants to see: ``topic`` is "call", "method", "node", "class", "function" or "flow"."""
+    """What a method of a rule wants to see: ``topic`` is "call", "method", "reference", "node", "class",
+    "function" or "flow"."""
 
     topic: str
     keys: tuple[Any, ...] = ()
@@ -100,6 +101,12 @@ def on_call(*names: str) -> Callable[[_MethodT], _MethodT]:
 def on_method(*names: str) -> Callable[[_MethodT], _MethodT]:
     """See calls of methods with these names on anything: ``check(call, unit)``; the receiver is ``call.func.value``."""
     return _subscribe("method", names)
+
+
+def on_reference(*last_names: str) -> Callable[[_MethodT], _MethodT]:
+    """See what may lead to something with one of these last names, called or only mentioned: each attribute of such a
+    name, and each name that is imported from a thing so called (``check(expression, unit)``)."""
+    return _subscribe("reference", last_names)
 
 
 def on_node(*types: type[ast.AST]) -> Callable[[_MethodT], _MethodT]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torchlint.rules.base import Diagnosis, Rule
+from torchlint.semantics.index import imported_names
 from torchlint.semantics.unit import Unit
 
 _Check = Callable[[Any, Unit], Iterator[Diagnosis]]
@@ -22,6 +23,7 @@ class Dispatcher:
         self.codes = frozenset(rule.code for rule in rules)
         self._calls: dict[str, list[_Handler]] = {}
         self._methods: dict[str, list[_Handler]] = {}
+        self._references: dict[str, list[_Handler]] = {}
         self._nodes: dict[type[ast.AST], list[_Handler]] = {}
         self._classes: list[_Handler] = []
         self._module_classes: list[_Handler] = []
@@ -31,6 +33,7 @@ class Dispatcher:
             instance = rule()
             for subscription, method in rule.handlers():
                 self._subscribe(subscription.topic, subscription.keys, (rule, getattr(instance, method)))
+        self._referred = frozenset(self._references)
         self._tails = frozenset(name.rpartition(".")[2] for name in self._calls)
 
     def _subscribe(self, topic: str, keys: tuple[Any, ...], handler: _Handler) -> None:
@@ -41,6 +44,9 @@ class Dispatcher:
             case "method":
                 for key in keys:
                     self._methods.setdefault(key, []).append(handler)
+            case "reference":
+                for key in keys:
+                    self._references.setdefault(key, []).append(handler)
             case "node":
                 for key in keys:
                     self._nodes.setdefault(key, []).append(handler)
@@ -67,6 +73,8 @@ class Dispatcher:
                     on_failure(rule, error)
 
         self._deliver_calls(unit, other_names, deliver)
+        if self._referred:
+            self._deliver_references(unit, deliver)
         for node_type, handlers in self._nodes.items():
             for node in unit.all(node_type):
                 deliver(handlers, node)
@@ -108,6 +116,20 @@ class Dispatcher:
                     continue
                 for handlers in self._handlers_of(resolved):
                     deliver(handlers, call)
+
+    def _deliver_references(self, unit: Unit, deliver: Callable[[Iterable[_Handler], object], None]) -> None:
+        wanted = self._references
+        imported = unit.semantics.module.imported_from(self._referred)
+        for index in unit.indexes:
+            for node in index.all(ast.Attribute):
+                if node.attr in wanted and isinstance(node.ctx, ast.Load):
+                    deliver(wanted[node.attr], node)
+            local = imported_names(index, self._referred)
+            tails = {**imported, **local} if local else imported
+            if tails:
+                for name in index.all(ast.Name):
+                    if name.id in tails and isinstance(name.ctx, ast.Load):
+                        deliver(wanted[tails[name.id]], name)
 
     def _handlers_of(self, resolved: frozenset[str]) -> Iterator[list[_Handler]]:
         """The handlers that want every one of the names that a call can have."""

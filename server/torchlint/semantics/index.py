@@ -6,7 +6,7 @@ An index holds nothing of other parts, so it lives as long as its part.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -71,6 +71,25 @@ def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
         )
         part.__dict__["_attributes_read"] = known
     return cast("tuple[frozenset[str], frozenset[str]]", known)
+
+
+def names_read(part: Part) -> frozenset[str]:
+    """The plain names that the code of a part reads."""
+    known = part.__dict__.get("_names_read")
+    if known is None:
+        known = frozenset(node.id for node in index_of(part).all(ast.Name) if isinstance(node.ctx, ast.Load))
+        part.__dict__["_names_read"] = known
+    return cast("frozenset[str]", known)
+
+
+def imported_names(index: PartIndex, last_names: Collection[str]) -> dict[str, str]:
+    """The names that import statements of a part bind to something with one of these last names, and which."""
+    return {
+        alias.asname or alias.name: alias.name
+        for node in index.all(ast.ImportFrom)
+        for alias in node.names
+        if alias.name in last_names
+    }
 
 
 def _is_method(function: FunctionNode, index: PartIndex) -> bool:

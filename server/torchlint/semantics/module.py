@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from torchlint.semantics.index import PartIndex, attributes_read, index_of
+from torchlint.semantics.index import PartIndex, attributes_read, index_of, names_read
 from torchlint.semantics.memo import Memo, Read
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope
 from torchlint.syntax import Group, Part, SyntaxModule, parent_of, part_of
@@ -96,6 +96,10 @@ class ModuleFacts:
             return tuple(self._definitions.get(read[1], ()))
         if kind == "stars":
             return self.star_imports
+        if kind == "imported":
+            return self._imported_from(read[1])
+        if kind == "name read":
+            return any(read[1] in names_read(part) for group in self.syntax.groups for part in group.parts)
         if kind == "own code":
             return self._units[-1].parts
         if kind == "calls":
@@ -154,6 +158,23 @@ class ModuleFacts:
         for name, definitions in self._definitions.items():
             if all(definition.kind is Binding.IMPORT for definition in definitions):
                 yield name, definitions[-1].imported
+
+    def imported_from(self, last_names: frozenset[str]) -> dict[str, str]:
+        """The names that top-level statements import from something with one of these last names, and which."""
+        return cast("dict[str, str]", self.memo.read(("imported", last_names)))
+
+    def _imported_from(self, last_names: frozenset[str]) -> dict[str, str]:
+        tails = (
+            (name, definition.imported.rpartition(".")[2])
+            for name, definitions in self._definitions.items()
+            for definition in definitions
+            if definition.kind is Binding.IMPORT
+        )
+        return {name: tail for name, tail in tails if tail in last_names}
+
+    def reads_name(self, name: str) -> bool:
+        """Whether code anywhere in the file reads a plain name (of any scope)."""
+        return bool(self.memo.read(("name read", name)))
 
     def classes(self) -> tuple[ClassFacts, ...]:
         """The top-level classes (not recorded as a read: only for who already depends on them)."""

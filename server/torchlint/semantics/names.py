@@ -44,6 +44,21 @@ class NameResolver:
             found |= names
         return frozenset(found)
 
+    def written(self, expression: ast.expr | None) -> str:
+        """The dotted name of an expression as the imports of the file write it, before it is made canonical."""
+        match expression:
+            case ast.Attribute(value=value, attr=attribute):
+                base = self.written(value)
+                return f"{base}.{attribute}" if base else ""
+            case ast.Name(id=name):
+                imported = {
+                    definition.imported if definition.kind is Binding.IMPORT else ""
+                    for definition in self.definitions(name, scope_at(expression))
+                }
+                return imported.pop() if len(imported) == 1 else ""
+            case _:
+                return ""
+
     def definitions(self, name: str, scope: Scope) -> tuple[Definition, ...]:
         """All bindings of ``name`` in the scope that a use in ``scope`` sees; empty if there is none in the file."""
         current: Scope | None = scope

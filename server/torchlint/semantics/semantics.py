@@ -54,6 +54,11 @@ class Semantics:
         names = self.names(expression)
         return next(iter(names)) if len(names) == 1 else ""
 
+    def written_name(self, expression: ast.expr | None) -> str:
+        """The dotted name of an expression as the file's imports write it (``torch.nn.modules.loss.MSELoss``), where an
+        alias has a meaning of its own; an empty text unless it is made of an import and attributes."""
+        return self._resolver.written(expression)
+
     def is_named(self, expression: ast.expr | None, *names: str) -> bool:
         """Whether an expression can only be one of ``names``."""
         found = self.names(expression)

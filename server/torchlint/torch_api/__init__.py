@@ -50,8 +50,19 @@ from .modules import (
     module_facts,
 )
 from .names import aliases, canonical, functions_in
+from .torch_range import TorchRange
+from .versions import (
+    OLDEST,
+    Rewrite,
+    VersionedName,
+    versioned_methods,
+    versioned_module,
+    versioned_name,
+    versioned_tails,
+)
 
 __all__ = [
+    "OLDEST",
     "UNKNOWN",
     "AmpReplacement",
     "Answer",
@@ -59,8 +70,11 @@ __all__ = [
     "LossInput",
     "ModuleFacts",
     "ResultKind",
+    "Rewrite",
     "Signature",
     "TensorMethod",
+    "TorchRange",
+    "VersionedName",
     "aliases",
     "amp_replacement",
     "canonical",
@@ -92,4 +106,8 @@ __all__ = [
     "signature_of",
     "tensor_method",
     "torchvision_model_mode_dependent",
+    "versioned_methods",
+    "versioned_module",
+    "versioned_name",
+    "versioned_tails",
 ]
