@@ -109,6 +109,17 @@ def on_reference(*last_names: str) -> Callable[[_MethodT], _MethodT]:
     return _subscribe("reference", last_names)
 
 
+def on_loss(*names: str) -> Callable[[_MethodT], _MethodT]:
+    """See calls of these losses, by function (``torch.nn.functional.nll_loss``) or by an object that was made of the
+    class (``torch.nn.NLLLoss``): ``check(loss, unit)`` with a ``LossCall``."""
+    return _subscribe("loss", names)
+
+
+def on_keyword(resembles: Callable[[str], bool]) -> Callable[[_MethodT], _MethodT]:
+    """See keyword arguments whose name passes a test, which is asked once a name: ``check(keyword, unit)``."""
+    return _subscribe("keyword", (resembles,))
+
+
 def on_node(*types: type[ast.AST]) -> Callable[[_MethodT], _MethodT]:
     """See nodes of these exact types: ``check(node, unit)``."""
     return _subscribe("node", types)

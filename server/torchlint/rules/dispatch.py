@@ -8,6 +8,7 @@ from typing import Any
 
 from torchlint.rules.base import Diagnosis, Rule
 from torchlint.semantics.index import imported_names
+from torchlint.semantics.losses import loss_call, may_have_losses
 from torchlint.semantics.unit import Unit
 
 _Check = Callable[[Any, Unit], Iterator[Diagnosis]]
@@ -24,6 +25,9 @@ class Dispatcher:
         self._calls: dict[str, list[_Handler]] = {}
         self._methods: dict[str, list[_Handler]] = {}
         self._references: dict[str, list[_Handler]] = {}
+        self._losses: dict[str, list[_Handler]] = {}
+        self._keywords: list[tuple[Callable[[str], bool], _Handler]] = []
+        self._handlers_of_keyword: dict[str, list[_Handler]] = {}
         self._nodes: dict[type[ast.AST], list[_Handler]] = {}
         self._classes: list[_Handler] = []
         self._module_classes: list[_Handler] = []
@@ -47,6 +51,11 @@ class Dispatcher:
             case "reference":
                 for key in keys:
                     self._references.setdefault(key, []).append(handler)
+            case "loss":
+                for key in keys:
+                    self._losses.setdefault(key, []).append(handler)
+            case "keyword":
+                self._keywords.append((keys[0], handler))
             case "node":
                 for key in keys:
                     self._nodes.setdefault(key, []).append(handler)
@@ -75,6 +84,14 @@ class Dispatcher:
         self._deliver_calls(unit, other_names, deliver)
         if self._referred:
             self._deliver_references(unit, deliver)
+        if self._losses and may_have_losses(unit.semantics):
+            for call in unit.all(ast.Call):
+                loss = loss_call(unit.semantics, call)
+                if loss is not None:
+                    deliver(self._losses.get(loss.name, ()), loss)
+        if self._keywords:
+            for keyword in unit.all(ast.keyword):
+                deliver(self._of_keyword(keyword.arg or ""), keyword)
         for node_type, handlers in self._nodes.items():
             for node in unit.all(node_type):
                 deliver(handlers, node)
@@ -89,6 +106,13 @@ class Dispatcher:
             for root in unit.roots(called):
                 deliver((handler,), root)
         return tuple(found)
+
+    def _of_keyword(self, name: str) -> list[_Handler]:
+        handlers = self._handlers_of_keyword.get(name)
+        if handlers is None:
+            handlers = [handler for resembles, handler in self._keywords if resembles(name)]
+            self._handlers_of_keyword[name] = handlers
+        return handlers
 
     def _deliver_calls(
         self, unit: Unit, other_names: frozenset[str], deliver: Callable[[Iterable[_Handler], object], None]

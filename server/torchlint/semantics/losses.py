@@ -124,6 +124,11 @@ def _function(semantics: Semantics, function: ast.expr) -> str:
     return name if torch_api.is_loss_function(name) else ""
 
 
+def may_have_losses(semantics: Semantics) -> bool:
+    """Whether the file names one of these losses at all, so that other files cost nothing."""
+    return _has_loss_functions(semantics) or _has_loss_objects(semantics)
+
+
 def _has_loss_functions(semantics: Semantics) -> bool:
     """Whether the file calls or names one of these functions, so that a plain name can stand for one."""
     module = semantics.module
@@ -135,7 +140,7 @@ def _has_loss_functions(semantics: Semantics) -> bool:
 
 
 def _has_loss_objects(semantics: Semantics) -> bool:
-    """Whether the file builds one of these losses at all, so that other files cost nothing."""
+    """Whether the file builds one of these losses."""
     memo = semantics.module.memo
     return memo.cached(("loss objects",), lambda: any(map(semantics.module.mentions_call, _CLASSES)), False)
 

@@ -48,6 +48,7 @@ from .modules import (
     is_mode_dependent,
     is_module_class,
     module_facts,
+    module_names,
 )
 from .names import aliases, canonical, functions_in
 from .torch_range import TorchRange
@@ -97,6 +98,7 @@ __all__ = [
     "keyword_only_parameters_of",
     "loss_expects",
     "module_facts",
+    "module_names",
     "needs_metric",
     "parameters_of",
     "positional_index",

@@ -68,6 +68,11 @@ def module_facts(name: str) -> ModuleFacts | None:
     return _facts(canonical_name) if canonical_name.startswith("torch.nn.") else None
 
 
+def module_names() -> tuple[str, ...]:
+    """The canonical names of all classes of torch.nn that facts are known of."""
+    return tuple(table("modules"))
+
+
 def has_parameters(name: str, given: Mapping[str, object] | None) -> bool | None:
     """Whether an instance made with these arguments has parameters; None where that cannot be told.
 

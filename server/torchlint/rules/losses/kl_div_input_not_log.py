@@ -3,11 +3,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, last_operations_among, loss_call, removable
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.semantics.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, LossCall, last_operations_among, removable
 from torchlint.semantics.unit import Unit
 
-_LOSSES = frozenset(("torch.nn.KLDivLoss", "torch.nn.functional.kl_div"))
+_LOSSES = ("torch.nn.KLDivLoss", "torch.nn.functional.kl_div")
 
 
 class KlDivInputNotLog(Rule):
@@ -56,11 +56,8 @@ class KlDivInputNotLog(Rule):
     fix = FixKind.UNSAFE
     summary = "The first argument of the KL divergence has to be log-probabilities."
 
-    @on_node(ast.Call)
-    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        loss = loss_call(unit.semantics, call)
-        if loss is None or loss.name not in _LOSSES:
-            return
+    @on_loss(*_LOSSES)
+    def check(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
         operations = last_operations_among(unit.semantics, loss, SOFTMAXES)
         if not operations:
             return

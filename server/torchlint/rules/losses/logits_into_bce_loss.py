@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.losses import LossCall, last_operations_among, loss_call
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.semantics.losses import LossCall, last_operations_among
 from torchlint.semantics.unit import Unit
 
-_LOSSES = frozenset(("torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"))
+_LOSSES = ("torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy")
 _LINEAR = frozenset(
     (
         "torch.nn.Linear",
@@ -74,11 +73,8 @@ class LogitsIntoBceLoss(Rule):
     fix = FixKind.UNSAFE
     summary = "The loss takes probabilities; raw outputs below 0 or above 1 make it raise."
 
-    @on_node(ast.Call)
-    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        loss = loss_call(unit.semantics, call)
-        if loss is None or loss.name not in _LOSSES:
-            return
+    @on_loss(*_LOSSES)
+    def check(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
         operations = last_operations_among(unit.semantics, loss, _LINEAR)
         if not operations:
             return

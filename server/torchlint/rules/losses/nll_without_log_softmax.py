@@ -3,11 +3,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, last_operations_among, loss_call, removable
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.semantics.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, LossCall, last_operations_among, removable
 from torchlint.semantics.unit import Unit
 
-_LOSSES = frozenset(("torch.nn.NLLLoss", "torch.nn.NLLLoss2d", "torch.nn.functional.nll_loss"))
+_LOSSES = ("torch.nn.NLLLoss", "torch.nn.NLLLoss2d", "torch.nn.functional.nll_loss")
 
 
 class NllWithoutLogSoftmax(Rule):
@@ -58,11 +58,8 @@ class NllWithoutLogSoftmax(Rule):
     fix = FixKind.UNSAFE
     summary = "The loss expects log-probabilities and takes no logarithm itself."
 
-    @on_node(ast.Call)
-    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        loss = loss_call(unit.semantics, call)
-        if loss is None or loss.name not in _LOSSES:
-            return
+    @on_loss(*_LOSSES)
+    def check(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
         operations = last_operations_among(unit.semantics, loss, SOFTMAXES)
         if not operations:
             return

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.losses import SIGMOIDS, last_operations_among, loss_call, removable
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.semantics.losses import SIGMOIDS, LossCall, last_operations_among, removable
 from torchlint.semantics.unit import Unit
 
-_LOSSES = frozenset(
-    (
-        "torch.nn.BCEWithLogitsLoss",
-        "torch.nn.MultiLabelSoftMarginLoss",
-        "torch.nn.functional.binary_cross_entropy_with_logits",
-        "torch.nn.functional.multilabel_soft_margin_loss",
-        "torchvision.ops.sigmoid_focal_loss",
-    )
+_LOSSES = (
+    "torch.nn.BCEWithLogitsLoss",
+    "torch.nn.MultiLabelSoftMarginLoss",
+    "torch.nn.functional.binary_cross_entropy_with_logits",
+    "torch.nn.functional.multilabel_soft_margin_loss",
+    "torchvision.ops.sigmoid_focal_loss",
 )
 
 
@@ -70,11 +67,8 @@ class SigmoidBeforeBceWithLogits(Rule):
     fix = FixKind.UNSAFE
     summary = "The loss applies the sigmoid itself, so this input is squashed twice."
 
-    @on_node(ast.Call)
-    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        loss = loss_call(unit.semantics, call)
-        if loss is None or loss.name not in _LOSSES:
-            return
+    @on_loss(*_LOSSES)
+    def check(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
         operations = last_operations_among(unit.semantics, loss, SIGMOIDS)
         if not operations:
             return

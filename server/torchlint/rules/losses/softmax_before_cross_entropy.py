@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from torchlint.finding import Severity
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.losses import LOG_SOFTMAXES, SOFTMAXES, last_operations_among, loss_call, removable
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.semantics.losses import LOG_SOFTMAXES, SOFTMAXES, LossCall, last_operations_among, removable
 from torchlint.semantics.unit import Unit
 
-_LOSSES = frozenset(("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy"))
+_LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
 
 
 class SoftmaxBeforeCrossEntropy(Rule):
@@ -62,11 +61,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
     fix = FixKind.UNSAFE
     summary = "Cross-entropy applies log-softmax itself, so this input is normalised twice."
 
-    @on_node(ast.Call)
-    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        loss = loss_call(unit.semantics, call)
-        if loss is None or loss.name not in _LOSSES:
-            return
+    @on_loss(*_LOSSES)
+    def check(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
         operations = last_operations_among(unit.semantics, loss, SOFTMAXES | LOG_SOFTMAXES)
         if not operations:
             return

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.semantics import Semantics, has_unknown_arguments
 from torchlint.semantics.unit import Unit
@@ -64,10 +64,9 @@ class ConstructorCalledAsFunction(Rule):
     fix = FixKind.UNSAFE
     summary = "The data are given to the constructor, which makes an object instead of computing."
 
-    @on_node(ast.Call)
+    @on_call(*torch_api.module_names())
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        tail = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if not call.args or not tail[:1].isupper() or has_unknown_arguments(call):
+        if not call.args or has_unknown_arguments(call):
             return
         name = unit.semantics.name(call.func)
         facts = torch_api.module_facts(name)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 
 from torchlint import torch_api
-from torchlint.rules.base import Diagnosis, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.expected_errors import is_expected_to_raise
 from torchlint.semantics.module_state import given_arguments
 from torchlint.semantics.unit import Unit
@@ -54,10 +54,9 @@ class InvalidLayerArguments(Rule):
     level = Level.ERROR
     summary = "The constructor of the layer rejects these arguments: it raises."
 
-    @on_node(ast.Call)
+    @on_call(*torch_api.module_names())
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        tail = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if not (call.args or call.keywords) or not tail[:1].isupper():
+        if not (call.args or call.keywords):
             return
         facts = torch_api.module_facts(unit.semantics.name(call.func))
         checks = _CHECKS.get(facts.name.removeprefix("torch.nn.")) if facts is not None else None

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from torchlint import torch_api
 from torchlint.fixes import Editor
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_keyword, on_node
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.semantics import argument
 from torchlint.semantics.unit import Unit
@@ -17,6 +17,30 @@ _RIGHT = "requires_grad"
 _TAKING = frozenset({"torch.autograd.Variable"})
 #: Names that resemble it and are right: attributes and methods of tensors.
 _OTHERS = frozenset({"requires_grad", "requires_grad_", "retains_grad", "retain_grad"})
+
+
+@lru_cache(maxsize=1024)
+def _is_misspelt(name: str, *, setting: bool) -> bool:
+    """Whether a name differs from `requires_grad` by one or two letters left out, added, changed or exchanged."""
+    if setting and name == "requires_grad_":
+        return True
+    if name in _OTHERS or abs(len(name) - len(_RIGHT)) > 2 or name[:1].lower() not in ("r", "e"):
+        return False
+    return _distance(name, _RIGHT) <= 2
+
+
+def _distance(one: str, other: str) -> int:
+    """The number of letters to leave out, add, change or exchange with the next (optimal string alignment)."""
+    rows = [list(range(len(other) + 1))]
+    for i, letter in enumerate(one, start=1):
+        row = [i]
+        for j, wanted in enumerate(other, start=1):
+            best = min(rows[-1][j] + 1, row[j - 1] + 1, rows[-1][j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
 
 
 class RequiresGradTypo(Rule):
@@ -95,10 +119,8 @@ class RequiresGradTypo(Rule):
             fixes=_attribute_fixes(target, statement, kind),
         )
 
-    @on_node(ast.keyword)
+    @on_keyword(lambda name: _is_misspelt(name, setting=False))
     def check_keyword(self, keyword: ast.keyword, unit: Unit) -> Iterator[Diagnosis]:
-        if keyword.arg is None or not _is_misspelt(keyword.arg, setting=False):
-            return
         call = parent_of(keyword)
         if not isinstance(call, ast.Call) or not _takes_requires_grad(call, unit):
             return
@@ -156,27 +178,3 @@ def _takes_requires_grad(call: ast.Call, unit: Unit) -> bool:
 
 def _parameters(signature: torch_api.Signature | None) -> tuple[str, ...]:
     return (*signature.positional, *signature.keyword_only) if signature is not None else ()
-
-
-@lru_cache(maxsize=1024)
-def _is_misspelt(name: str, *, setting: bool) -> bool:
-    """Whether a name differs from `requires_grad` by one or two letters left out, added, changed or exchanged."""
-    if setting and name == "requires_grad_":
-        return True
-    if name in _OTHERS or abs(len(name) - len(_RIGHT)) > 2 or name[:1].lower() not in ("r", "e"):
-        return False
-    return _distance(name, _RIGHT) <= 2
-
-
-def _distance(one: str, other: str) -> int:
-    """The number of letters to leave out, add, change or exchange with the next (optimal string alignment)."""
-    rows = [list(range(len(other) + 1))]
-    for i, letter in enumerate(one, start=1):
-        row = [i]
-        for j, wanted in enumerate(other, start=1):
-            best = min(rows[-1][j] + 1, row[j - 1] + 1, rows[-1][j - 1] + (letter != wanted))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
-                best = min(best, rows[-2][j - 2] + 1)
-            row.append(best)
-        rows.append(row)
-    return rows[-1][-1]
