@@ -10,7 +10,8 @@ The rows stand in versions.tsv, with these columns:
   same thing), separated by spaces
 - use: what to write instead, in the words of the message
 - fix: a name that takes the place of the old one; followed by `name="value"` for arguments to add, by `"value"` for a
-  first argument to add, by `[]` if it takes the arguments as one list, by `<2` if only calls with fewer than two
+  first argument to add, by `[]` if it takes the arguments as one list, by
+  `{a,b}` for what both modules have, by `<2` if only calls with fewer than two
   arguments and no keywords mean the same
 - since: the first release that has that name
 
@@ -87,6 +88,8 @@ def check(row: dict[str, str]) -> None:
         assert exists(name) != gone, f"{name}: {'still there' if gone else 'absent'}"
     target = row["fix"].split(" ")[0]
     assert not target or exists(target), f"{name}: no {target}"
+    for member in (rewrite(row) or {}).get("members", ()):
+        assert getattr(find(name), member) is getattr(find(target), member), f"{name}: {member} is another"
     assert not target or row["since"], f"{name}: since when is there {target}?"
 
 
@@ -103,6 +106,9 @@ def rewrite(row: dict[str, str]) -> dict[str, Any] | None:
             found["first"] = value
     if "[]" in rest:
         found["as_list"] = True
+    members = re.search(r"\{(.*)\}", rest)
+    if members:
+        found["members"] = members[1].split(",")
     limit = re.search(r"<(\d+)", rest)
     if limit:
         found["fewer_than"] = int(limit[1])

@@ -16,7 +16,7 @@ from torchlint.fixes.arguments import position_of, with_keyword, without_argumen
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import SyntaxModule, parent_of, part_of
 from torchlint.text import Document
-from torchlint.torch_api import canonical
+from torchlint.torch_api import canonical, versioned_name
 
 
 class FixImpossible(Exception):
@@ -321,7 +321,8 @@ def _spellings(semantics: Semantics, name: str) -> Iterator[str]:
         head = ".".join(parts[:length])
         rest = "".join(f".{part}" for part in parts[length:])
         for bound, imported in semantics.module.imports():
-            if canonical(imported) == head or imported == head:
+            # A private or deprecated alias of the name is no way to write it.
+            if imported == head or (canonical(imported) == head and versioned_name(imported) is None):
                 yield bound + rest
 
 

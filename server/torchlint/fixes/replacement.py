@@ -9,7 +9,7 @@ from torchlint.semantics.index import index_of
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
-from torchlint.torch_api import Rewrite, functions_in
+from torchlint.torch_api import Rewrite
 
 
 def can_replace(semantics: Semantics, rewrite: Rewrite, node: ast.AST) -> bool:
@@ -18,8 +18,7 @@ def can_replace(semantics: Semantics, rewrite: Rewrite, node: ast.AST) -> bool:
         case ast.alias():
             return isinstance(parent_of(node), ast.ImportFrom) and _is_free(semantics, rewrite, node)
         case ast.ImportFrom():
-            known = functions_in(rewrite.name)
-            return all(alias.name in known for alias in node.names)
+            return all(alias.name in rewrite.members for alias in node.names)
         case ast.Attribute():
             return _can_replace_use(rewrite, node)
         case ast.Name():

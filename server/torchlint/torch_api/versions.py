@@ -23,6 +23,7 @@ class Rewrite:
     `first` is an argument (source text) to put before all others, `keywords` are arguments to add. `as_list`: the
     positional arguments become one list. `fewer_than`: only calls with fewer positional arguments, and no keywords,
     mean the same. `called`: the old name is a value, the new one a function to be called.
+    `members`: what the old and the new module both have.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Rewrite:
     as_list: bool = False
     fewer_than: int | None = None
     called: bool = False
+    members: tuple[str, ...] = ()
 
     @property
     def is_rename(self) -> bool:
@@ -90,6 +92,7 @@ def versioned_name(name: str) -> VersionedName | None:
             as_list=written.get("as_list", False),
             fewer_than=written.get("fewer_than"),
             called="constant" in how,
+            members=tuple(written.get("members", ())),
         )
     return VersionedName(
         name=name,
