@@ -17,7 +17,7 @@ def moves_to_cuda(semantics: Semantics, node: ast.AST | None) -> bool:
         return False
     if node.func.attr == "cuda" and not semantics.names(node.func):
         return True
-    if node.func.attr == "to" and node.args:
+    if node.func.attr == "to":
         return is_cuda_device(semantics, argument(node, 0, "device"))
     device = argument(node, None, "device")
     return device is not None and semantics.name(node.func).startswith("torch.") and is_cuda_device(semantics, device)
