@@ -3,11 +3,13 @@
 The rows stand in versions.tsv, with these columns:
 
 - name: dotted, as code writes it (an alias that is deprecated, such as torch.utils.model_zoo.load_url, by its own name)
+- the same with an argument in brackets, torch.nn.MSELoss(size_average), for a keyword argument of a call
 - rule: the rule that reports the name while it exists; once it is gone, that is TL001
 - deprecated, gone: the first release that deprecates it, and the first that lacks it (or raises: see `how`)
 - how: "module" (with all that is in it), "method" (of a tensor: `torch.Tensor.symeig`), "raises" (the name is there,
   but a call raises RuntimeError), "constant" (an attribute whose replacement is a call), "moved" (another name of the
-  same thing), separated by spaces
+  same thing), "argument", "drop" (the argument may be left out: what remains means the same), "inert" (it has no
+  effect), "unless=True" (that value gives no warning), separated by spaces
 - use: what to write instead, in the words of the message
 - fix: a name that takes the place of the old one; followed by `name="value"` for arguments to add, by `"value"` for a
   first argument to add, by `[]` if it takes the arguments as one list, by
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 import csv
 import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,8 @@ import torch
 from .names import all_bindings
 
 ROWS = Path(__file__).with_suffix(".tsv")
+#: Functions that accept an old name of an argument.
+TAKE_OLD_NAMES = frozenset(("torch.nn.Hardtanh",))
 _ARGUMENT = re.compile(r'(?:(\w+)=)?("[^"]*"|True|False)')
 
 
@@ -81,6 +86,9 @@ def raises(dotted: str) -> bool:
 def check(row: dict[str, str]) -> None:
     """Compare a row with the torch that runs. Raises AssertionError."""
     name, how = row["name"], row["how"].split()
+    if "argument" in how:
+        check_argument(row)
+        return
     gone = bool(row["gone"])
     if "raises" in how:
         assert raises(name), f"{name} does not raise"
@@ -91,6 +99,19 @@ def check(row: dict[str, str]) -> None:
     for member in (rewrite(row) or {}).get("members", ()):
         assert getattr(find(name), member) is getattr(find(target), member), f"{name}: {member} is another"
     assert not target or row["since"], f"{name}: since when is there {target}?"
+
+
+def check_argument(row: dict[str, str]) -> None:
+    """Compare a row about an argument with the torch that runs. Raises AssertionError."""
+    function, _, argument = row["name"].removesuffix(")").partition("(")
+    parameters = inspect.signature(find(function)).parameters
+    anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if row["gone"]:
+        assert argument not in parameters, f"{row['name']}: still there"
+        assert not anything, f"{function} takes anything"
+    else:
+        assert argument in parameters or function in TAKE_OLD_NAMES, f"{row['name']}: absent"
+    assert not row["fix"] or row["fix"] in parameters, f"{row['name']}: no {row['fix']}"
 
 
 def rewrite(row: dict[str, str]) -> dict[str, Any] | None:

@@ -104,5 +104,20 @@ def without_argument(call: str, position: int) -> str:
     arguments = list(node.args)
     removed = arguments.pop(position)
     if position == len(arguments) and arguments:
-        arguments[-1] = arguments[-1].with_changes(comma=removed.comma)
+        arguments[-1] = arguments[-1].with_changes(comma=_last_comma(arguments[-1].comma, removed))
     return _written(node.with_changes(args=arguments), call)
+
+
+def _last_comma(before: Any, removed: Any) -> Any:
+    """What follows the last argument once ``removed`` behind it is gone: its comma and layout, with the comment that
+    stood behind ``before``."""
+    import libcst
+
+    if isinstance(removed.comma, libcst.Comma):
+        return _with_comment(removed.comma, before)
+    space, end = before.whitespace_after, removed.whitespace_after_arg
+    if isinstance(space, libcst.ParenthesizedWhitespace) and space.first_line.comment is not None:
+        if isinstance(end, libcst.ParenthesizedWhitespace):
+            space = end.with_changes(first_line=space.first_line)
+        return before.with_changes(whitespace_after=space)
+    return removed.comma

@@ -118,6 +118,70 @@ def versioned_module(name: str) -> VersionedName | None:
     return None
 
 
+@dataclass(frozen=True)
+class VersionedArgument:
+    """A keyword argument that not every release of torch accepts, or likes.
+
+    `deprecated` and `gone` are the first releases that deprecate it and that reject it with a TypeError ("" where that
+    is not known, or never). `renamed`: what it is called now. `droppable`: a call means the same without it. `inert`:
+    it has no effect. `unless` is a value, as source text, that no release warns of. `use` is what to use instead, in
+    Markdown.
+    """
+
+    function: str
+    argument: str
+    deprecated: str = ""
+    gone: str = ""
+    renamed: str = ""
+    droppable: bool = False
+    inert: bool = False
+    unless: str = ""
+    use: str = ""
+
+    def is_gone(self, allowed: TorchRange | None) -> bool:
+        """Whether a release that the project allows (where nothing is known, the newest) rejects the argument."""
+        return bool(self.gone) and (allowed is None or allowed.may_be_at_least(self.gone))
+
+    def is_deprecated(self, allowed: TorchRange | None) -> bool:
+        """Whether a release that the project allows deprecates the argument."""
+        return bool(self.deprecated) and (allowed is None or allowed.may_be_at_least(self.deprecated))
+
+
+@cache
+def versioned_arguments(function: str) -> tuple[VersionedArgument, ...]:
+    """The arguments of a function, by its canonical name, that came or went."""
+    return _arguments().get(function, ())
+
+
+@cache
+def versioned_calls() -> tuple[str, ...]:
+    """The canonical names of all functions with such arguments, methods of tensors left out."""
+    return tuple(name for name in _arguments() if not name.startswith("torch.Tensor."))
+
+
+@cache
+def _arguments() -> dict[str, tuple[VersionedArgument, ...]]:
+    found: dict[str, tuple[VersionedArgument, ...]] = {}
+    for name, entry in table("versions").items():
+        how = entry.get("how", "").split()
+        if "argument" not in how:
+            continue
+        function, _, argument = name.removesuffix(")").partition("(")
+        known = VersionedArgument(
+            function=function,
+            argument=argument,
+            deprecated=entry.get("deprecated", ""),
+            gone=entry.get("gone", ""),
+            renamed=entry.get("rewrite", {}).get("name", ""),
+            droppable="drop" in how,
+            inert="inert" in how,
+            unless=next((word.partition("=")[2] for word in how if word.startswith("unless=")), ""),
+            use=entry.get("use", ""),
+        )
+        found[function] = (*found.get(function, ()), known)
+    return found
+
+
 @cache
 def versioned_tails(rule: str) -> tuple[str, ...]:
     """The last names of all names that a rule may report, methods of tensors left out."""
@@ -132,7 +196,7 @@ def versioned_tails(rule: str) -> tuple[str, ...]:
 @cache
 def versioned_methods(rule: str) -> tuple[str, ...]:
     """The names of the methods of tensors that a rule may report."""
-    names = (name for name, entry in table("versions").items() if "method" in entry.get("how", ""))
+    names = (name for name, entry in table("versions").items() if entry.get("how", "") in ("method", "raises method"))
     found = (name.rpartition(".")[2] for name in names if ("gone" in table("versions")[name]) == (rule == "TL001"))
     return tuple(sorted(set(found)))
 

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
+from torchlint.semantics.fallbacks import in_version_fallback
+from torchlint.semantics.unit import Unit
+from torchlint.torch_api import VersionedArgument, versioned_arguments, versioned_calls
+
+
+class RemovedArgument(Rule):
+    """## What it does
+
+    Reports keyword arguments that torch no longer accepts, such as `verbose=` of the learning rate schedulers.
+
+    ## Why is this bad?
+
+    The call raises a TypeError with the torch that the project will get (with today's, where nothing is known about
+    the project).
+
+    ## Example
+
+    ```python
+    from torch.optim.lr_scheduler import StepLR
+
+    scheduler = StepLR(optimizer, step_size=30, verbose=True)
+    ```
+
+    ## Use instead
+
+    ```python
+    from torch.optim.lr_scheduler import StepLR
+
+    scheduler = StepLR(optimizer, step_size=30)
+    ```
+
+    ## Exceptions
+
+    A project that allows only releases that accept the argument, and code for several versions: inside `try`/`except
+    TypeError`, or under a test of the version. There is no fix where the value is computed by a call. The fix is not
+    a safe one while the project allows a release in which the argument had an effect.
+
+    ## References
+
+    - [torch.optim: how to adjust the learning rate](https://docs.pytorch.org/docs/stable/optim.html)
+    - [PyTorch release notes](https://github.com/pytorch/pytorch/releases)
+    """
+
+    code = "TL003"
+    name = "removed-argument"
+    level = Level.ERROR
+    fix = FixKind.SAFE
+    summary = "This argument is gone: the call raises a TypeError."
+
+    @on_call(*versioned_calls())
+    def check_call(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        for name in unit.semantics.names(call.func):
+            yield from self._check(name, call, unit)
+            return
+
+    @on_method("backward")
+    def check_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        assert isinstance(call.func, ast.Attribute)
+        if call.keywords:
+            kind = unit.semantics.kind(call.func.value)
+            if kind is not None and kind.is_tensor:
+                yield from self._check("torch.Tensor.backward", call, unit)
+
+    def _check(self, function: str, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        for known in versioned_arguments(function):
+            given = next((item for item in call.keywords if item.arg == known.argument), None)
+            if given is None or not known.is_gone(unit.torch) or in_version_fallback(unit.semantics, call):
+                continue
+            advice = f": use {known.use}." if known.use else "."
+            yield self.found(
+                given,
+                f"`{known.function}` does not accept `{known.argument}` from torch {known.gone} on{advice}",
+                fixes=_fixes(known, call, given, unit),
+            )
+
+
+def _fixes(known: VersionedArgument, call: ast.Call, given: ast.keyword, unit: Unit) -> list[FixPlan]:
+    if known.renamed:
+        if any(item.arg == known.renamed for item in call.keywords):
+            return []
+        return [
+            FixPlan(
+                f"Rename to `{known.renamed}`",
+                "safe",
+                lambda edit: edit.replace(given, f"{known.renamed}={edit.source(given.value)}"),
+            )
+        ]
+    if not known.droppable or not isinstance(given.value, ast.Constant | ast.Name | ast.Attribute):
+        return []
+    certain = unit.torch is None or unit.torch.always_at_least(known.gone)
+    return [
+        FixPlan(
+            f"Remove `{known.argument}`",
+            "safe" if certain else "unsafe",
+            lambda edit: edit.remove_argument(call, given.value),
+        )
+    ]
