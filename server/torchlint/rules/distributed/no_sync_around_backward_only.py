@@ -9,7 +9,7 @@ from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics, nodes_within
 from torchlint.semantics.unit import Unit
-from torchlint.syntax import parent_of
+from torchlint.syntax import parent_of, part_of
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 #: Methods that run no model.
@@ -118,15 +118,24 @@ def _around(node: ast.AST, unit: Unit, node_type: type[ast.AST]) -> Iterator[ast
 
 
 def _forward_before(block: ast.With, path: str, unit: Unit) -> ast.Call | None:
-    """The forward pass of a model before a block, in its own list of statements or in one around it."""
+    """The last forward pass of a model before a block, unless that one is inside ``no_sync()`` too."""
     last: ast.Call | None = None
     for call in _around(block, unit, ast.Call):
         assert isinstance(call, ast.Call)
-        if call.lineno >= block.lineno and enclosing_function(block) is not None:
+        if part_of(call) is part_of(block) and call.lineno >= block.lineno:
             break
         if dotted(call.func) == path:
             last = call
-    return last
+    return last if last is not None and not _is_in_no_sync(last) else None
+
+
+def _is_in_no_sync(call: ast.Call) -> bool:
+    holder = parent_of(call)
+    while holder is not None:
+        if isinstance(holder, ast.With) and any("no_sync" in ast.unparse(item.context_expr) for item in holder.items):
+            return True
+        holder = parent_of(holder)
+    return False
 
 
 def _only_backward(block: ast.With, path: str, semantics: Semantics) -> bool:
