@@ -102,6 +102,8 @@ class DeprecatedArgument(Rule):
         assert node is not None
         reduction = _reduction(values)
         advice = f'use `reduction="{reduction}"`' if reduction else "use `reduction`"
+        if any(isinstance(value, str) for value in values.values()):
+            advice = f"{advice}. A text counts as true here, so that the loss is averaged"
         removed = [value for value in given.values() if value is not None]
         fixes = []
         if reduction and not has_unknown_arguments(call) and _are_last(call, removed):
@@ -119,8 +121,8 @@ class DeprecatedArgument(Rule):
 
 def _reduction(values: dict[str, object]) -> str:
     """What `size_average` and `reduce` mean together (torch 2.13, torch/nn/_reduction.py: legacy_get_string); an empty
-    text where a value is not a literal."""
-    if any(value is UNKNOWN for value in values.values()):
+    text where a value is neither True nor False."""
+    if not all(isinstance(value, bool) for value in values.values()):
         return ""
     if not values.get("reduce", True):
         return "none"
