@@ -140,9 +140,10 @@ def on_function() -> Callable[[_MethodT], _MethodT]:
     return _subscribe("function", ())
 
 
-def on_flow(*called: str) -> Callable[[_MethodT], _MethodT]:
-    """See the flow of each function (calls followed) in which one of these names is called: ``check(root, unit)``."""
-    return _subscribe("flow", (frozenset(called),))
+def on_flow(*called: str, also: Sequence[str] = ()) -> Callable[[_MethodT], _MethodT]:
+    """See the flow of each function (calls followed) in which one of these names is called, and one of ``also`` if
+    any are given: ``check(root, unit)``."""
+    return _subscribe("flow", (tuple(frozenset(names) for names in (called, also) if names),))
 
 
 class Rule:

@@ -32,7 +32,7 @@ class Dispatcher:
         self._classes: list[_Handler] = []
         self._module_classes: list[_Handler] = []
         self._functions: list[_Handler] = []
-        self._flows: list[tuple[frozenset[str], _Handler]] = []
+        self._flows: list[tuple[tuple[frozenset[str], ...], _Handler]] = []
         for rule in rules:
             instance = rule()
             for subscription, method in rule.handlers():
@@ -102,8 +102,8 @@ class Dispatcher:
             deliver(self._classes, view)
             if self._module_classes and view.is_module:
                 deliver(self._module_classes, view)
-        for called, handler in self._flows:
-            for root in unit.roots(called):
+        for wanted, handler in self._flows:
+            for root in unit.roots(*wanted):
                 deliver((handler,), root)
         return tuple(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from torchlint.semantics.flow import (
@@ -21,6 +22,7 @@ from torchlint.semantics.flow import (
     Within,
     sequence,
 )
+from torchlint.semantics.kinds import Kind
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import is_static
@@ -110,24 +112,29 @@ class Expander:
         if head.startswith("%"):
             argument = context.parameters.get(head[1:])
             if argument is None:
-                return Ref(f"${head[1:]}{context.suffix}{rest}", ref.kind, ref.node)
+                return Ref(f"${head[1:]}{context.suffix}{rest}", ref.infer, ref.node)
             return self._substituted(argument, rest, ref)
         if head == "self" and context.receiver is not None:
             if context.receiver.path == "self":
                 return ref
             return self._substituted(context.receiver, rest, ref)
         if head.startswith("$"):
-            return Ref(f"{head}{context.suffix}{rest}", ref.kind, ref.node)
+            return Ref(f"{head}{context.suffix}{rest}", ref.infer, ref.node)
         return ref
 
     def _substituted(self, argument: Ref, rest: str, ref: Ref) -> Ref:
         path = f"{argument.path}{rest}" if argument.path else ""
         if rest:
-            return Ref(path, ref.kind, ref.node)
-        better = argument.kind if argument.kind is not None else ref.kind
-        if argument.kind is not None and ref.kind is not None and ref.kind.grade > argument.kind.grade:
-            better = ref.kind
-        return Ref(path, better, argument.node or ref.node)
+            return Ref(path, ref.infer, ref.node)
+        return Ref(path, partial(_better_kind, argument, ref), argument.node or ref.node)
+
+
+def _better_kind(argument: Ref, parameter: Ref) -> Kind | None:
+    """What an object is by what the caller gives, or by what the callee says of its parameter if that is surer."""
+    given, taken = argument.kind, parameter.kind
+    if given is None or (taken is not None and taken.grade > given.grade):
+        return taken
+    return given
 
 
 def _split(path: str) -> tuple[str, str]:

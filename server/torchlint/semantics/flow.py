@@ -19,18 +19,29 @@ class Ref:
     """An object as the source names it.
 
     ``path`` identifies it within one tree (``%model``: a parameter, ``$loss``: a local, ``self.net``: an attribute,
-    ``::net``: a name of the module, ``...[]``: an element); empty for a value without a name.
+    ``::net``: a name of the module, ``...[]``: an element); empty for a value without a name. ``infer`` finds its kind
+    when it is asked for: of most objects of a flow nobody asks, and who does depends on what the answer depends on.
     """
 
     path: str
-    kind: Kind | None
+    infer: Callable[[], Kind | None]
     node: ast.expr | None
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the object is, in the version of the file that is looked at now."""
+        return self.infer()
 
     @property
     def shown(self) -> str:
         """The name as a reader knows it."""
         path = self.path.lstrip("%$:")
         return path.partition("@")[0] + path.partition("@")[2].lstrip("0123456789") if "@" in path else path
+
+
+def unknown_kind() -> None:
+    """The kind of an object of which nothing is known."""
+    return
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -37,6 +37,8 @@ class Memo:
         self._frames: list[_Frame] = [_Frame()]
         self._running: set[Hashable] = set()
         self._version = 0
+        #: What answers questions about the version that is analysed now.
+        self.asked: object = None
         self._look_up: Callable[[Read], object] = lambda read: None
         #: What each read gives in this version.
         self._now: dict[Read, object] = {}

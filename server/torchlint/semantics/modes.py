@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.semantics.call_kinds import WRAPPERS
 from torchlint.semantics.construction import constructions
-from torchlint.semantics.flow import Action, Loop, Ref, Within, actions
+from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, unknown_kind
 from torchlint.semantics.gradient_actions import is_backward
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.module_state import given_arguments
@@ -163,7 +163,7 @@ def _module_called(action: Action, switched: set[str]) -> Ref | None:
     if isinstance(action.node, ast.Call) and isinstance(action.node.func, ast.Attribute):
         path = f"{receiver.path}.{action.verb}"  # ``self.model(x)`` where nothing tells what ``self.model`` is
         if path in switched:
-            return Ref(path, None, action.node.func)
+            return Ref(path, unknown_kind, action.node.func)
     return None
 
 

@@ -10,6 +10,7 @@ from torchlint.semantics.index import index_of
 from torchlint.semantics.inference import KindInference
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import UNKNOWN, literal_of
+from torchlint.semantics.memo import Memo
 from torchlint.semantics.module import (
     ModuleFacts,
     enclosing_class,
@@ -40,6 +41,7 @@ class Semantics:
 
     def __init__(self, module: ModuleFacts) -> None:
         self.module = module
+        module.memo.asked = self
         self._resolver = NameResolver(module)
         self._inference = KindInference(self)
 
@@ -312,6 +314,13 @@ class Semantics:
                         known.setdefault(base.id, set()).add(node.func.attr)
             function.__dict__["_called_on"] = known
         return frozenset(known.get(name, ()))
+
+
+def kind_now(memo: Memo, expression: ast.expr) -> Kind | None:
+    """The kind of an expression in the version of the file that is analysed now: values that are kept over versions
+    ask in this way, so that they need not be made again when only a kind changes."""
+    semantics = memo.asked
+    return semantics.kind(expression) if isinstance(semantics, Semantics) else None
 
 
 def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import partial
 
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF
 from torchlint.semantics.flow import (
@@ -22,7 +23,7 @@ from torchlint.semantics.flow import (
 )
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import Binding, FunctionNode, Scope
-from torchlint.semantics.semantics import Semantics, element_of, is_static, scope_at
+from torchlint.semantics.semantics import Semantics, element_of, is_static, kind_now, scope_at
 from torchlint.syntax import parent_of
 
 _DEEPEST_ALIAS = 6
@@ -199,7 +200,7 @@ class Tracer:
 
     def ref(self, expression: ast.expr) -> Ref:
         """An expression as an object of the flow."""
-        return Ref(self.path(expression), self._semantics.kind(expression), expression)
+        return Ref(self.path(expression), partial(kind_now, self._semantics.module.memo, expression), expression)
 
     def path(self, expression: ast.AST | None, depth: int = 0) -> str:
         """What identifies the object that an expression denotes; empty for a value without a name."""

@@ -230,7 +230,14 @@ class Training:
     # -- events -----------------------------------------------------------------------------------------------------
 
     def events_of(self, optimizer: Optimizer) -> Callable[[Action], tuple[str, ...]]:
-        """What each action does to the gradients of one optimizer, as a classifier for ``typestate``."""
+        """What each action does to the gradients of one optimizer, as a classifier for ``typestate``; one for all
+        rules."""
+        classifier = self._classifiers.get(optimizer)
+        if classifier is None:
+            classifier = self._classifiers[optimizer] = self._classifier(optimizer)
+        return classifier
+
+    def _classifier(self, optimizer: Optimizer) -> Callable[[Action], tuple[str, ...]]:
         known: dict[Action, tuple[str, ...]] = {}
 
         def classify(action: Action) -> tuple[str, ...]:
@@ -243,7 +250,18 @@ class Training:
 
     def flow_for(self, classify: Callable[[Action], tuple[str, ...]]) -> Flow:
         """The flow with only the actions that have an event."""
-        return pruned(self.root.flow, lambda action: bool(classify(action)))
+        flow = self._flows.get(classify)
+        if flow is None:
+            flow = self._flows[classify] = pruned(self.root.flow, lambda action: bool(classify(action)))
+        return flow
+
+    @cached_property
+    def _classifiers(self) -> dict[Optimizer, Callable[[Action], tuple[str, ...]]]:
+        return {}
+
+    @cached_property
+    def _flows(self) -> dict[Callable[[Action], tuple[str, ...]], Flow]:
+        return {}
 
     def _event(self, optimizer: Optimizer, action: Action) -> str:
         if is_backward(action):

@@ -74,10 +74,11 @@ class Unit:
         for index in self.indexes:
             yield from index.functions()
 
-    def roots(self, called: frozenset[str]) -> Iterator[Root]:
-        """The flows that begin in the unit and in which one of the names ``called`` is called, directly or through
-        functions of this file."""
-        if not self._nodes.parts or not self.semantics.module.reaches(self._nodes.parts, called):
+    def roots(self, *called: frozenset[str]) -> Iterator[Root]:
+        """The flows that begin in the unit and in which one name of each of the sets ``called`` is called, directly or
+        through functions of this file."""
+        parts = self._nodes.parts
+        if not parts or not all(self.semantics.module.reaches(parts, names) for names in called):
             return
         for function in self.functions():
             if not _is_nested(function):

@@ -89,7 +89,7 @@ class ScalerBypassed(Rule):
     fix = FixKind.UNSAFE
     summary = "The optimizer uses gradients that are still multiplied by the scale."
 
-    @on_flow("scale")
+    @on_flow("scale", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.scaled or Duty.SCALING in owned_duties(unit.semantics, root.function):

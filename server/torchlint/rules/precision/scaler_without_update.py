@@ -86,7 +86,7 @@ class ScalerWithoutUpdate(Rule):
     fix = FixKind.UNSAFE
     summary = "The second step of a gradient scaler raises when nothing updated it."
 
-    @on_flow("scale")
+    @on_flow("scale", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.scaled or Duty.SCALING in owned_duties(unit.semantics, root.function):

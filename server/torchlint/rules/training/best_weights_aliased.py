@@ -86,7 +86,7 @@ class BestWeightsAliased(Rule):
     fix = FixKind.SAFE
     summary = "The weights that are kept as the best change with every further step."
 
-    @on_flow("state_dict")
+    @on_flow("state_dict", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.trains:

@@ -98,7 +98,7 @@ class MisplacedGradientClipping(Rule):
     fix = FixKind.UNSAFE
     summary = "Gradients are clipped when they have been used already, or before there are any."
 
-    @on_flow("step", "optimizer_step")
+    @on_flow("step", "optimizer_step", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):

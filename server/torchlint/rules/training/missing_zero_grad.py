@@ -85,7 +85,7 @@ class MissingZeroGrad(Rule):
     fix = FixKind.UNSAFE
     summary = "Gradients of all earlier iterations are added to those of this one."
 
-    @on_flow("step", "optimizer_step")
+    @on_flow("step", "optimizer_step", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):

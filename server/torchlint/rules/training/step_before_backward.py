@@ -90,7 +90,7 @@ class StepBeforeBackward(Rule):
     fix = FixKind.NONE
     summary = "Every step finds its gradients cleared, and those computed later are thrown away."
 
-    @on_flow("step", "optimizer_step")
+    @on_flow("step", "optimizer_step", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):

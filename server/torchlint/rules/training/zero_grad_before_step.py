@@ -93,7 +93,7 @@ class ZeroGradBeforeStep(Rule):
     fix = FixKind.UNSAFE
     summary = "The gradients are cleared before the step uses them."
 
-    @on_flow("step", "optimizer_step")
+    @on_flow("step", "optimizer_step", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):
