@@ -54,7 +54,11 @@ def contents() -> dict[str, str]:
     }
     tables = {name: build() for name, build in builders.items()}
     if vision.available():
-        tables.update(torchvision=vision.build(), torchvision_names=vision.build_names())
+        tables.update(
+            torchvision=vision.build(),
+            torchvision_names=vision.build_names(),
+            torchvision_weights=vision.build_weights(),
+        )
         vision_version = vision.load().__version__
     else:
         vision_version = json.loads((DATA / "about.json").read_text(encoding="utf-8"))["torchvision"]

@@ -1,4 +1,5 @@
-"""torchvision.json: models, datasets and other classes of torchvision; torchvision_names.json: their canonical names.
+"""torchvision.json: models, datasets and other classes of torchvision; torchvision_names.json: their canonical names;
+torchvision_weights.json: the old arguments of the builders of models.
 
 Builders are run with their weights on the meta device, so that nothing is downloaded and no memory is used.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 import types
 from typing import Any
 
@@ -76,6 +78,47 @@ def builders(torchvision: types.ModuleType) -> dict[str, Any]:
                 model = builder(**without_weights)
         found[f"{builder.__module__}.{builder.__name__}"] = is_mode_dependent(model)
     return found
+
+
+def build_weights() -> dict[str, dict[str, list[str]]]:
+    """Canonical name of a model builder -> old argument -> [argument of torchvision 0.13, what True means there].
+
+    True means no weights where torchvision computes them from other arguments, or has none.
+    """
+    torchvision = load()
+    aliases = flat_names(torchvision)
+    table: dict[str, dict[str, list[str]]] = {}
+    for registered in torchvision.models.list_models():
+        builder = torchvision.models.get_model_builder(registered)
+        legacy = old_arguments(builder)
+        if legacy:
+            dotted = f"{builder.__module__}.{builder.__name__}"
+            table[aliases.get(dotted, dotted)] = {
+                old: [new, public_name(torchvision, default)] for new, (old, default) in legacy.items()
+            }
+    return table
+
+
+def old_arguments(builder: Any) -> dict[str, tuple[str, Any]]:
+    """What the decorator handle_legacy_interface (torchvision/models/_utils.py) was given."""
+    while builder is not None:
+        names_of_cells = builder.__code__.co_freevars
+        cells = dict(zip(names_of_cells, (cell.cell_contents for cell in builder.__closure__ or ()), strict=True))
+        if "weights" in cells and "builder" in cells:
+            found: dict[str, tuple[str, Any]] = cells["weights"]
+            return found
+        builder = getattr(builder, "__wrapped__", None)
+    return {}
+
+
+def public_name(torchvision: types.ModuleType, weights: Any) -> str:
+    """The dotted name of a member of an enumeration of weights, by the package that shows it."""
+    if not isinstance(weights, torchvision.models.WeightsEnum):
+        return ""
+    module = type(weights).__module__
+    while not hasattr(sys.modules[module.rpartition(".")[0]], type(weights).__name__):
+        module = module.rpartition(".")[0]
+    return f"{module.rpartition('.')[0]}.{type(weights).__name__}.{weights.name}"
 
 
 def build() -> dict[str, list[Any]]:

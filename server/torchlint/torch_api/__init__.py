@@ -64,6 +64,7 @@ from .versions import (
     versioned_name,
     versioned_tails,
 )
+from .vision import model_builders, weights_of
 
 __all__ = [
     "OLDEST",
@@ -101,6 +102,7 @@ __all__ = [
     "is_torchvision_model",
     "keyword_only_parameters_of",
     "loss_expects",
+    "model_builders",
     "module_facts",
     "module_names",
     "needs_metric",
@@ -118,4 +120,5 @@ __all__ = [
     "versioned_module",
     "versioned_name",
     "versioned_tails",
+    "weights_of",
 ]
