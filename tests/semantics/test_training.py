@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from functools import partial
 
 import pytest
 
@@ -20,7 +21,7 @@ HEAD = "import torch\nfrom torch import nn\n"
 def training(code: str, name: str = "f") -> Training:
     meaning = Meaning(HEAD + textwrap.dedent(code))
     function = meaning.function(name)
-    return Training(meaning.semantics, Root(function, flow_of(meaning.semantics, function)))
+    return Training(meaning.semantics, Root(function, partial(flow_of, meaning.semantics, function)))
 
 
 def events(code: str, optimizer: str = "opt", name: str = "f") -> list[str]:

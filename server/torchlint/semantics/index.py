@@ -126,6 +126,8 @@ def _index(part: Part) -> PartIndex:
     while stack:
         node, scope = stack.pop()
         node_type = node.__class__
+        if node_type is ast.Name:
+            node._scope = scope  # type: ignore[attr-defined]
         known = nodes.get(node_type)
         if known is None:
             nodes[node_type] = [node]
@@ -133,7 +135,10 @@ def _index(part: Part) -> PartIndex:
             known.append(node)
         handler = enter.get(node_type)
         if handler is not None:
-            scope = handler(node, scope, index)
+            inner = handler(node, scope, index)
+            if inner is not scope:
+                _push_scoped(node, scope, inner, stack)
+                continue
         attributes = node.__dict__
         for name in child_fields.get(node_type) or _child_fields(node_type):
             value = attributes.get(name)
@@ -146,6 +151,20 @@ def _index(part: Part) -> PartIndex:
                 value._parent = node  # type: ignore[attr-defined]
                 stack.append((value, scope))
     return index
+
+
+def _push_scoped(node: ast.AST, outer: Scope, inner: Scope, stack: list[tuple[ast.AST, Scope]]) -> None:
+    """Visit what is inside a node that opens a scope: decorators, defaults, annotations and bases belong outside."""
+    for child in reversed(children_of(node)):
+        child._parent = node  # type: ignore[attr-defined]
+        stack.append((child, inner if evaluated_inside(node, child) else outer))
+
+
+def evaluated_inside(holder: ast.AST, child: ast.AST) -> bool:
+    """Whether a node directly inside one that opens a scope is evaluated in that scope."""
+    if isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return isinstance(child, ast.stmt)
+    return not isinstance(child, ast.arguments)
 
 
 def bind_target(

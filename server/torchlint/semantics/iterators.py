@@ -61,12 +61,23 @@ def iterates_parameters(semantics: Semantics, value: ast.expr) -> bool:
 def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
     """What the form of an expression allows: asked of every assignment, so that few kinds have to be inferred."""
     match value:
-        case ast.GeneratorExp() | ast.Call(func=ast.Name()):
-            return any(map(semantics.module.mentions_call, _ITERATORS))
+        case ast.GeneratorExp():
+            return _are_asked_for(semantics)
+        case ast.Call(func=ast.Name() as function):
+            if not _are_asked_for(semantics):
+                return False
+            known = function.id in _LAZY or semantics.local_function(function) is not None
+            return known or semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")
         case ast.Call(func=ast.Attribute(value=base, attr=name)):
             return name in _ITERATORS or name in ("chain", "from_iterable") or semantics.class_of_self(base) is not None
         case _:
             return False
+
+
+def _are_asked_for(semantics: Semantics) -> bool:
+    """Whether the file asks anything for its parameters or buffers."""
+    module = semantics.module
+    return module.memo.cached(("parameters asked for",), lambda: any(map(module.mentions_call, _ITERATORS)), False)
 
 
 def _is_overridden(semantics: Semantics, value: ast.expr) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from torchlint.semantics.index import PartIndex, attributes_read, index_of, names_read
+from torchlint.semantics.index import PartIndex, attributes_read, evaluated_inside, index_of, names_read
 from torchlint.semantics.memo import Memo, Read
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope
 from torchlint.syntax import Group, Part, SyntaxModule, parent_of, part_of
@@ -330,22 +330,19 @@ class ModuleFacts:
 def scope_at(node: ast.AST) -> Scope:
     """The innermost scope in which a node is evaluated (defaults and decorators belong outside their function)."""
     index = index_of(part_of(node))
+    known = node.__dict__.get("_scope")
+    if known is not None:
+        return cast("Scope", known)
     child: ast.AST = node
     while "_part" not in child.__dict__:
         parent = parent_of(child)
         if parent is None:
             break
         scope = index.scopes.get(parent)
-        if scope is not None and _evaluated_inside(parent, child):
+        if scope is not None and evaluated_inside(parent, child):
             return scope
         child = parent
     return index.top
-
-
-def _evaluated_inside(holder: ast.AST, child: ast.AST) -> bool:
-    if isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return isinstance(child, ast.stmt)
-    return not isinstance(child, ast.arguments)
 
 
 def enclosing_class(node: ast.AST) -> ast.ClassDef | None:

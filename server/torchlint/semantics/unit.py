@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TypeVar
 
 from torchlint.semantics.classes import ClassView
@@ -23,10 +24,15 @@ _NodeT = TypeVar("_NodeT", bound=ast.AST)
 
 @dataclass(frozen=True, eq=False)
 class Root:
-    """Where a flow begins: a function, or the module's own code (``function`` is None)."""
+    """Where a flow begins: a function, or the module's own code (``function`` is None). The flow is made when a rule
+    first looks at it."""
 
     function: FunctionNode | None
-    flow: Flow
+    make: Callable[[], Flow]
+
+    @cached_property
+    def flow(self) -> Flow:
+        return self.make()
 
     @property
     def name(self) -> str:
@@ -82,9 +88,9 @@ class Unit:
             return
         for function in self.functions():
             if not _is_nested(function):
-                yield Root(function, flow_of(self.semantics, function))
+                yield Root(function, partial(flow_of, self.semantics, function))
         if self._nodes.kind == "module":
-            yield Root(None, self._module_flow())
+            yield Root(None, self._module_flow)
 
     def _module_flow(self) -> Flow:
         parts = self._nodes.parts
