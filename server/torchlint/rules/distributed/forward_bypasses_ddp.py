@@ -13,6 +13,9 @@ _DDP = "torch.nn.parallel.DistributedDataParallel"
 #: What cuts a value off from its graph.
 _CUT = frozenset(("detach", "item", "tolist", "numpy", "data"))
 
+_NO_GRAD = ("torch.no_grad", "torch.inference_mode")
+_LONGEST_CHAIN = 8
+
 
 class ForwardBypassesDdp(Rule):
     """## What it does
@@ -49,7 +52,7 @@ class ForwardBypassesDdp(Rule):
 
     ## Exceptions
 
-    Evaluation and generation, which backpropagate nothing; other attributes (`ddp.module.config`); inside `no_sync()`;
+    Evaluation and generation, which backpropagate nothing or run under `no_grad`; other attributes (`ddp.module.config`); inside `no_sync()`;
     code that reduces gradients itself.
 
     ## References
@@ -76,6 +79,8 @@ class ForwardBypassesDdp(Rule):
         kind = semantics.kind(wrapper)
         if kind is None or kind.origin != _DDP or _is_in_no_sync(call) or _reduces_itself(semantics):
             return
+        if _is_without_grad(call, semantics):
+            return
         backward = _backward_of(call, unit)
         if backward is None:
             return
@@ -101,6 +106,21 @@ def _reduces_itself(semantics: Semantics) -> bool:
     return any("grad" in ast.unparse(item) for call in calls for item in call.args)
 
 
+def _is_without_grad(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a call is made where no graph is built."""
+    holder = parent_of(call)
+    while holder is not None:
+        contexts: list[ast.expr] = []
+        if isinstance(holder, ast.With):
+            contexts = [item.context_expr for item in holder.items]
+        elif isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef):
+            contexts = holder.decorator_list
+        if any(semantics.is_named(c.func if isinstance(c, ast.Call) else c, *_NO_GRAD) for c in contexts):
+            return True
+        holder = parent_of(holder)
+    return False
+
+
 def _backward_of(call: ast.Call, unit: Unit) -> ast.Call | None:
     """The backward pass of the same function that a call's result reaches through names."""
     function = enclosing_function(call)
@@ -108,40 +128,48 @@ def _backward_of(call: ast.Call, unit: Unit) -> ast.Call | None:
     def around(*types: type[ast.AST]) -> list[ast.AST]:
         return list(nodes_within(function, *types) if function is not None else unit.all(*types))
 
-    reached: set[str] = set()
+    def carries(value: ast.expr) -> bool:
+        """Whether an expression holds the call, or a name that is bound to what it gave, with its graph."""
+        for node in ast.walk(value):
+            holds = node is call or (isinstance(node, ast.Name) and _is_bound_by(node, reached, unit.semantics))
+            if holds and not _is_cut(node, value):
+                return True
+        return False
+
+    reached: set[ast.AST] = set()
     assignments = around(ast.Assign, ast.AugAssign, ast.AnnAssign)
-    for _ in range(4):
-        before = len(reached)
-        for statement in assignments:
-            assert isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign)
-            if statement.value is not None and _carries(statement.value, call, reached):
-                reached |= set(_targets(statement))
-        if len(reached) == before:
+    for _ in range(_LONGEST_CHAIN):
+        found = [
+            statement
+            for statement in assignments
+            if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign)
+            and statement not in reached
+            and statement.value is not None
+            and (carries(statement.value) or _adds_to_reached(statement, reached, unit.semantics))
+        ]
+        if not found:
             break
+        reached.update(found)
     for other in around(ast.Call):
-        assert isinstance(other, ast.Call)
-        match other.func:
-            case ast.Attribute(attr="backward", value=value):
-                if _carries(value, call, reached) or any(_carries(item, call, reached) for item in other.args):
+        match other:
+            case ast.Call(func=ast.Attribute(attr="backward", value=value), args=given):
+                if carries(value) or any(map(carries, given)):
                     return other
     return None
 
 
-def _targets(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[str]:
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    for target in targets:
-        for element in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
-            if isinstance(element, ast.Name):
-                yield element.id
+def _is_bound_by(name: ast.Name, statements: set[ast.AST], semantics: Semantics) -> bool:
+    if not statements or not isinstance(name.ctx, ast.Load):
+        return False
+    return any(definition.node in statements for definition in semantics.definitions(name))
 
 
-def _carries(value: ast.expr, call: ast.Call, reached: set[str]) -> bool:
-    """Whether an expression holds the call, or a name it reached, with its graph."""
-    for node in ast.walk(value):
-        held = node is call or (isinstance(node, ast.Name) and node.id in reached)
-        if held and not _is_cut(node, value):
-            return True
-    return False
+def _adds_to_reached(statement: ast.AST, reached: set[ast.AST], semantics: Semantics) -> bool:
+    """Whether ``total += x`` adds to a name that holds the result already."""
+    if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
+        return False
+    bindings = semantics.bindings(statement.target)
+    return any(binding.node in reached and binding.node is not statement for binding in bindings)
 
 
 def _is_cut(node: ast.AST, within: ast.expr) -> bool:
