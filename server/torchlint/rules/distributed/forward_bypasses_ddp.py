@@ -52,8 +52,8 @@ class ForwardBypassesDdp(Rule):
 
     ## Exceptions
 
-    Evaluation and generation, which backpropagate nothing or run under `no_grad`; other attributes (`ddp.module.config`); inside `no_sync()`;
-    code that reduces gradients itself.
+    Evaluation and generation, which backpropagate nothing or run under `no_grad`; other attributes
+    (`ddp.module.config`); inside `no_sync()`; code that reduces gradients itself.
 
     ## References
 
