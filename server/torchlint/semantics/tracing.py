@@ -21,12 +21,18 @@ from torchlint.semantics.flow import (
     is_empty,
     sequence,
 )
+from torchlint.semantics.index import children_of
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import Binding, FunctionNode, Scope
 from torchlint.semantics.semantics import Semantics, element_of, is_static, kind_now, scope_at
 from torchlint.syntax import parent_of
 
 _DEEPEST_ALIAS = 6
+#: Builtins that do nothing to what they are given.
+_WITHOUT_EFFECT = frozenset(
+    "abs all any bool dict enumerate float format hasattr id int isinstance issubclass len list max min print range "
+    "repr reversed round set sorted str sum tuple type zip".split()
+)
 #: Iterating over these gives the elements of their first argument, or the pair (count, element).
 _TRANSPARENT = frozenset(
     ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track", "itertools.islice")
@@ -100,7 +106,7 @@ class Tracer:
             case ast.Assert():
                 return []
             case _:
-                return [step for child in ast.iter_child_nodes(statement) for step in self._expression(child)]
+                return [step for child in children_of(statement) for step in self._expression(child)]
 
     def _gradient_writes(self, targets: Sequence[ast.expr], value: ast.expr) -> list[Flow]:
         return [
@@ -122,17 +128,19 @@ class Tracer:
                     before.extend(self._expression(item))
                 return [*before, self._call(node)]
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                inner = [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
+                inner = [step for child in children_of(node) for step in self._expression(child)]
                 source = node.generators[0].iter
                 return [Loop(self.ref(source), sequence(inner), EMPTY, node)] if inner else []
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 arms = (sequence(self._expression(body)), sequence(self._expression(orelse)))
                 return [*self._expression(test), Branch(test, arms, node)] if not all(map(is_empty, arms)) else []
             case _:
-                return [step for child in ast.iter_child_nodes(node) for step in self._expression(child)]
+                return [step for child in children_of(node) for step in self._expression(child)]
 
     def _call(self, call: ast.Call) -> Flow:
         semantics = self._semantics
+        if isinstance(call.func, ast.Name) and call.func.id in _WITHOUT_EFFECT and not semantics.definitions(call.func):
+            return EMPTY
         arguments = tuple(
             self.ref(item.value if isinstance(item, ast.Starred) else item)
             for item in (*call.args, *(keyword.value for keyword in call.keywords))

@@ -117,8 +117,8 @@ class MissingEvalMode(Rule):
         semantics = unit.semantics
         if Duty.MODES in owned_duties(semantics, root.function):
             return
-        if root.function is not None and semantics.callers(root.function):
-            return  # judged where it is called
+        if root.function is not None and (root.function.name == "__init__" or semantics.callers(root.function)):
+            return  # building a thing is no evaluation; a function that is called is judged where it is
         found = training_of(semantics, root)
         told: set[ast.AST] = set()
         for run in modes.forwards(found):
