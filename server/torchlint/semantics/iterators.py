@@ -69,7 +69,10 @@ def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
             known = function.id in _LAZY or semantics.local_function(function) is not None
             return known or semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")
         case ast.Call(func=ast.Attribute(value=base, attr=name)):
-            return name in _ITERATORS or name in ("chain", "from_iterable") or semantics.class_of_self(base) is not None
+            if name in _ITERATORS or name in ("chain", "from_iterable"):
+                return True
+            # What begins with a capital builds a layer or the like.
+            return not name[:1].isupper() and semantics.class_of_self(base) is not None
         case _:
             return False
 
