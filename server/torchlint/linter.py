@@ -6,8 +6,8 @@ import ast
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 from torchlint.finding import Finding, Fix, Problem, Related, TextEdit
 from torchlint.fixes import Editor, FixImpossible, apply_edits, minimal_edits
@@ -45,12 +45,20 @@ class Analysis:
     _plans: tuple[tuple[FixPlan, ...], ...] = ()
     _syntax: SyntaxModule | None = None
     _semantics: Semantics | None = None
+    #: How to analyse the document again, where the trees were let go.
+    _again: Callable[[], Analysis] | None = None
+
+    def released(self) -> Analysis:
+        """The same without its trees, which take far more memory than what was found. Fixes can still be asked for."""
+        return replace(self, _plans=(), _syntax=None, _semantics=None)
 
     def fixes(self, finding: Finding) -> tuple[Fix, ...]:
         """The fixes of one of the findings, computed now from the text of this analysis.
 
         Empty for a finding of another analysis, and where no fix can be computed.
         """
+        if self._syntax is None:
+            return self._again().fixes(finding) if self._again is not None and finding in self.findings else ()
         try:
             plans = self._plans[self.findings.index(finding)]
         except ValueError:
@@ -114,7 +122,12 @@ class Linter:
                 raise Cancelled
             diagnoses.extend(run.unit(nodes))
         self._memo.forget_unused()
-        return _analysis(document, settings, syntax, semantics, diagnoses, run.failures)
+        found = _analysis(document, settings, syntax, semantics, diagnoses, run.failures)
+        return replace(found, _again=partial(_analyze_cold, self._rules, document, settings))
+
+
+def _analyze_cold(rules: tuple[type[Rule], ...], document: Document, settings: Settings) -> Analysis:
+    return Linter(rules).analyze(document, settings)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from tests.lsp.client import FULL, Client, Failed, Message, insertion, span, who
 from tests.lsp.conftest import Start
 from tests.lsp.editing import actions, apply, edits_of, everywhere, kinds, resolved
 from tests.lsp.examples import FIXED, NO_ZERO_GRAD, STEP_LINE, TYPO, TYPO_END, TYPO_LINE, TYPO_START
+from torchlint.lsp.analyses import PROGRAMS_KEPT
 from torchlint.text import Encoding
 
 URI = "file:///project/net.py"
@@ -235,3 +236,17 @@ def test_fix_all_of_a_broken_file_says_nothing_to_the_user(client: Client) -> No
     for action in actions(client, URI, everywhere(), only=[FIX_ALL]):
         resolved(client, action)
     assert client.said("window/showMessage") == []
+
+
+def test_a_file_whose_trees_were_let_go_still_has_its_fix_and_goes_on_with_edits(client: Client) -> None:
+    """Of many open files only those that were analysed last keep their trees."""
+    client.open(URI, TYPO)
+    (finding,) = client.findings(URI)
+    for number in range(PROGRAMS_KEPT + 2):
+        other = f"file:///project/other{number}.py"
+        client.open(other, TYPO)
+        assert len(client.findings(other)) == 1
+    _, edits = edits_of(fix_of(actions(client, URI, finding["range"], [finding]))["edit"])[URI]
+    assert apply(TYPO, edits) == FIXED
+    client.change(URI, 2, insertion(0, 0, "\n"))
+    assert [moved["range"] for moved in client.findings(URI)] == [span(TYPO_LINE + 1, TYPO_START, TYPO_END)]

@@ -11,7 +11,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from torchlint.lsp.reports import Report, reports
@@ -39,6 +39,7 @@ class AnalysisLike(Protocol):
     @property
     def problems(self) -> tuple[Problem, ...]: ...
     def fixes(self, finding: Finding) -> tuple[Fix, ...]: ...
+    def released(self) -> AnalysisLike: ...
 
 
 class LinterLike(Protocol):
@@ -48,6 +49,9 @@ class LinterLike(Protocol):
         self, document: Document, settings: Settings | None = None, *, cancelled: Callable[[], bool]
     ) -> AnalysisLike: ...
 
+
+#: The trees of so many programs are kept, those that were analysed last; another costs a cold lint when it is edited.
+PROGRAMS_KEPT = 16
 
 MakeLinter = Callable[[], LinterLike]
 
@@ -99,6 +103,8 @@ class Analyses:
         self._jobs: dict[str, _Job] = {}
         self._waiting: list[_Job] = []
         self._running: _Job | None = None
+        #: The programs whose trees are kept, the last analysed one last.
+        self._warm: list[_Job] = []
         #: Counts the changes of all programs: what runs steps back when it moves.
         self._changes = 0
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -145,8 +151,9 @@ class Analyses:
         if job is None:
             return
         job.closed = True
-        if job in self._waiting:
-            self._waiting.remove(job)
+        for jobs in (self._waiting, self._warm):
+            if job in jobs:
+                jobs.remove(job)
         _finish(job.result, Unfinished())
 
     def stop(self) -> None:
@@ -192,9 +199,10 @@ class Analyses:
 
         outcome: Analysed | BaseException
         try:
-            if job.linter is None:
-                job.linter = self._make_linter()
-            analysis = job.linter.analyze(snapshot.document, settings, cancelled=cancelled)
+            # The event loop may let the linter go at any time.
+            linter = job.linter or self._make_linter()
+            job.linter = linter
+            analysis = linter.analyze(snapshot.document, settings, cancelled=cancelled)
             outcome = Analysed(snapshot, settings, analysis, reports(snapshot, analysis.findings, self._client))
         except BaseException as error:  # also Cancelled: the thread must outlive everything
             outcome = error
@@ -213,11 +221,26 @@ class Analyses:
             previous = job.last
             if is_newest or previous is None:
                 job.last = outcome
+            self._keep_warm(job)
             if is_newest:
                 _finish(job.result, outcome)
                 self._done(job.program, outcome, previous)
         elif is_newest:
             self._again_or_failed(job, outcome)
+
+    def _keep_warm(self, job: _Job) -> None:
+        """Keep the trees of a program, and let go those of the one that was not analysed for the longest time."""
+        if job in self._warm:
+            self._warm.remove(job)
+        self._warm.append(job)
+        if len(self._warm) > PROGRAMS_KEPT:
+            cold = self._warm.pop(0)
+            cold.linter = None
+            if cold.last is not None:
+                cold.last = replace(cold.last, analysis=cold.last.analysis.released())
+                if cold.result.done() and not cold.result.cancelled() and cold.result.exception() is None:
+                    cold.result = self._loop.create_future()
+                    cold.result.set_result(cold.last)
 
     def _again_or_failed(self, job: _Job, error: BaseException) -> None:
         from torchlint.linter import Cancelled
