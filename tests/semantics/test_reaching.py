@@ -60,3 +60,10 @@ def test_module_code_has_paths_too() -> None:
     inside = meaning.expression("v", -1)
     assert len(meaning.semantics.definitions(first)) == 1  # type: ignore[arg-type]
     assert len(meaning.semantics.definitions(inside)) == 2  # type: ignore[arg-type]
+
+
+def test_loops_inside_loops_are_followed_however_deep() -> None:
+    # Walking each level twice would take a million walks here.
+    depth = 19
+    loops = "".join(f"{'    ' * i}for i{i} in p:\n" for i in range(depth))
+    assert reaching(f"v = 1\n{loops}{'    ' * depth}use(v); v = 2") == ["1", "2"]

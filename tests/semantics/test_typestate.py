@@ -75,3 +75,18 @@ def test_the_next_iteration_of_a_loop_can_be_told_from_this_one() -> None:
     assert found(this_one, "for i in p:\n    o.x()\n    o.a()") == 0
     assert found(this_one, "for i in p:\n    o.a()\n    o.x()") == 1
     assert found(this_one, "for i in p:\n    o.a()\no.x()") == 1
+
+
+def test_loops_inside_loops_cost_no_more_with_each_level_than_one_pass() -> None:
+    seen: list[Action] = []
+
+    def counted(action: Action) -> Iterable[str]:
+        seen.append(action)
+        return classify(action)
+
+    depth = 14
+    code = "def f(o, p):\n" + "".join(f"{'    ' * i}for i{i} in p:\n" for i in range(1, depth + 1))
+    meaning = Meaning(f"{code}{'    ' * (depth + 1)}o.x(); o.a()\n")
+    flow = flow_of(meaning.semantics, meaning.function("f"))
+    assert len(violations(EVERY, flow, counted)) == 1
+    assert len(seen) < 10 * depth

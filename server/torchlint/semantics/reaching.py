@@ -1,7 +1,7 @@
 """Which bindings of a local name can reach each of its uses: the walk over the paths of one function.
 
-Loops are walked twice, so that what the end of a body binds reaches its start; handlers of a `try` are reached from
-any statement of its body. Uses inside nested functions are not recorded: they run at another time.
+Loops are walked a second time where the end of a body binds what is new at its start; handlers of a `try` are
+reached from any statement of its body. Uses inside nested functions are not recorded: they run at another time.
 """
 
 from __future__ import annotations
@@ -120,7 +120,10 @@ class _Walker:
             if test is not None:
                 entered = self._evaluate(test, entered)
             end = self.block(body, entered)
-            head = _join(head, end, *self._continues.pop())
+            start, head = head, _join(head, end, *self._continues.pop())
+            # Loops inside loops would double the work with each level.
+            if head == start:
+                break
         after = self.block(orelse, head)
         return _join(after, *self._breaks.pop())
 

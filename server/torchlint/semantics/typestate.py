@@ -79,6 +79,8 @@ class _Outcome:
 
 
 _LONGEST_TRAIL = 24
+#: A loop's states that still change after so many passes are taken as they are then.
+_MOST_PASSES = 8
 
 
 def violations(automaton: Automaton, flow: Flow, classify: Classify) -> list[Violation]:
@@ -153,11 +155,13 @@ class _Engine:
     def _loop(self, loop: Loop, states: States) -> _Outcome:
         self._loops.append(loop)
         result = _Outcome()
-        seen: set[str] = set()
+        entered: list[set[str]] = []
         leaves: States = {} if self._automaton.on_every_path else dict(states)
         current = ends = states
-        # A set of states of n can change at most n times before it repeats.
-        for _ in range(8):
+        # What is wrong depends on the set of states alone, so a set that was there before brings nothing new. In loops
+        # inside loops each pass that is left out counts double.
+        while current.keys() not in entered and len(entered) < _MOST_PASSES:
+            entered.append(set(current))
             outcome = self.run(loop.body, current)
             result.returns = _union(result.returns, outcome.returns)
             leaves = _union(leaves, outcome.breaks)
@@ -165,10 +169,9 @@ class _Engine:
             ends = outcome.falls or outcome.continues
             if not self._automaton.on_every_path:
                 ends = _union(outcome.falls, outcome.continues)
-            last, current = current, self._next_iteration(ends)
-            if not ends or (set(current) <= seen and set(current) == set(last)):
+            current = self._next_iteration(ends)
+            if not ends:
                 break
-            seen |= set(current)
         self._loops.pop()
         after = self.run(loop.orelse, _union(ends, {}))
         result.returns = _union(result.returns, after.returns)
