@@ -8,6 +8,7 @@ too and goes on later from what its linter kept, so that a keystroke never waits
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
 import threading
 from collections.abc import Callable
@@ -51,7 +52,9 @@ class LinterLike(Protocol):
 
 
 #: The trees of so many programs are kept, those that were analysed last; another costs a cold lint when it is edited.
-PROGRAMS_KEPT = 16
+PROGRAMS_KEPT = 10
+#: Trees are full of cycles (each node knows its parent): after so many programs that were let go they are collected.
+_COLLECT_AFTER = 5
 
 MakeLinter = Callable[[], LinterLike]
 
@@ -105,6 +108,7 @@ class Analyses:
         self._running: _Job | None = None
         #: The programs whose trees are kept, the last analysed one last.
         self._warm: list[_Job] = []
+        self._let_go = 0
         #: Counts the changes of all programs: what runs steps back when it moves.
         self._changes = 0
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -236,6 +240,9 @@ class Analyses:
         if len(self._warm) > PROGRAMS_KEPT:
             cold = self._warm.pop(0)
             cold.linter = None
+            self._let_go += 1
+            if self._let_go % _COLLECT_AFTER == 0:
+                self._calls.put(_collect)
             if cold.last is not None:
                 cold.last = replace(cold.last, analysis=cold.last.analysis.released())
                 if cold.result.done() and not cold.result.cancelled() and cold.result.exception() is None:
@@ -254,6 +261,10 @@ class Analyses:
     def _work(self) -> None:
         while call := self._calls.get():
             call()
+
+
+def _collect() -> None:
+    gc.collect()
 
 
 def _settle(future: asyncio.Future[Any], value: object, error: Exception | None) -> None:
