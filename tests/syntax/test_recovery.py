@@ -105,3 +105,21 @@ def test_syntax_of_a_newer_python_costs_its_statement() -> None:
         "y = 2",
     ]
     assert [row for row, _ in module.problems()] == [1]
+
+
+@pytest.mark.parametrize("line", ["x = model.", "foo(", "name = 'half a", "if ready:"])
+@pytest.mark.parametrize("before", ["        return self.only(x)", "        h = self.a(x)"])
+def test_a_body_holds_what_it_held_without_the_unfinished_line(line: str, before: str) -> None:
+    text = (
+        "class Net:\n    def one(self, x):\n        return self.only(x)\n\n"
+        '    def two(self, x):\n        """Text."""\n        h = self.a(x)\n        return self.b(h)\n'
+    )
+    typed = text.replace(before, f"        {line}\n{before}")
+    assert typed != text
+    (net,) = parse_module(typed).body
+    assert ast.unparse(net) == ast.unparse(ast.parse(text))
+
+
+def test_a_pass_that_somebody_wrote_stays() -> None:
+    (function,) = parse_module("def f():\n    pass\n    foo(\n    a = 1\n").body
+    assert ast.unparse(function) == "def f():\n    pass\n    a = 1"

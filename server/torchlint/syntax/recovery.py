@@ -19,6 +19,7 @@ _INDENT = re.compile(r"[ \t\f]*")
 _AFTER_STATEMENT = re.compile(r"on line (\d+)")
 _OPENS_SUITE = re.compile(r"[ \t]*(?:async[ \t]+)?(?:if|for|while|with|try|else|elif|except|finally|match|case)\b")
 _OPENS_DEFINITION = re.compile(r"[ \t]*(?:(?:async[ \t]+)?def|class)\b")
+_BODIES = ("body", "orelse", "finalbody")
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
@@ -48,11 +49,22 @@ def parse_with_recovery(text: str) -> Recovered:
         problems.append((min(blanked), error.msg if isinstance(error, SyntaxError) else str(error)))
         broken |= blanked
         if tree is not None:
+            _drop_placeholders(tree, broken)
             return Recovered(tuple(tree.body), tuple(problems), frozenset(broken))
         error = next_error
     message = error.msg if isinstance(error, SyntaxError) else str(error)
     problems.append((_row_of(error, len(lines)), message))
     return Recovered((), tuple(problems), frozenset(range(len(lines))))
+
+
+def _drop_placeholders(tree: ast.Module, broken: set[int]) -> None:
+    """Take out each ``pass`` that stands for a broken statement (rows from 0), except where it is all of a body."""
+    for node in ast.walk(tree):
+        for field in _BODIES:
+            body = getattr(node, field, None)
+            if isinstance(body, list) and len(body) > 1:
+                kept = [one for one in body if not (isinstance(one, ast.Pass) and one.lineno - 1 in broken)]
+                body[:] = kept or body[:1]
 
 
 def _parse(text: str) -> tuple[ast.Module | None, Exception]:
