@@ -59,7 +59,8 @@ class UnstableLog(Rule):
 
     ## Exceptions
 
-    A logarithm of anything else. Numbers of Python and arrays of NumPy are left alone.
+    A logarithm of anything else. `exp(x) - 1`, or a product with it, to which something else is added: what it lacks is
+    rounded away. Numbers of Python and arrays of NumPy are left alone.
 
     ## References
 
@@ -212,7 +213,11 @@ def _logsumexp(total: ast.Call, exponent: ast.expr, axes: list[ast.expr]) -> Cal
 
 
 def _is_summand(node: ast.expr) -> bool:
+    """Whether something is added to the difference, or to a product that it is a factor of: the digits that it lacks
+    are then rounded away. A quotient is another matter, since a small divisor brings them back."""
     holder = parent_of(node)
+    while isinstance(holder, ast.UnaryOp) or (isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Mult)):
+        holder = parent_of(holder)
     return isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Add | ast.Sub)
 
 
