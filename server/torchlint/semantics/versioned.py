@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchlint.semantics.fallbacks import in_version_fallback
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
 from torchlint.torch_api import TorchRange, VersionedName, versioned_module, versioned_name
 
 REMOVED = "TL001"
@@ -37,6 +38,8 @@ def versioned_use(unit: Unit, node: ast.expr, code: str) -> VersionedName | None
     if found is None or reporting_rule(found, unit.torch) != code:
         return None
     if _is_reported_at_import(unit.semantics, node, found) or in_version_fallback(unit.semantics, node):
+        return None
+    if code != REMOVED and _is_listed_beside_successor(node, found):
         return None
     return None if _is_imported_in_fallback(unit.semantics, node) else found
 
@@ -88,6 +91,15 @@ def _is_reported_at_import(semantics: Semantics, node: ast.expr, found: Versione
         and any(f"{alias.name}.".startswith(f"{found.name}.") for alias in statement.names)
         for statement in _import_statements(semantics, node)
     )
+
+
+def _is_listed_beside_successor(node: ast.expr, found: VersionedName) -> bool:
+    """Whether a dict maps the name of a function to it, and that of its successor too: all there are, to be patched."""
+    holder = parent_of(node)
+    if not isinstance(holder, ast.Dict) or not isinstance(node, ast.Attribute):
+        return False
+    listed = {key.value for key in holder.keys if isinstance(key, ast.Constant)}
+    return {node.attr, found.use.strip("`").rpartition(".")[2]} <= listed
 
 
 def _is_imported_in_fallback(semantics: Semantics, node: ast.expr) -> bool:

@@ -41,7 +41,8 @@ class DeprecatedApi(VersionedNameRule):
     Code for several versions: inside `try`/`except ImportError`, under `hasattr` or a test of the version. A project
     that allows only releases before the deprecation is not told. There is a fix where the new name takes the same
     arguments and exists in every release that the project allows. A name that was imported by itself is reported where
-    it is used, or at the import if it never is. `torch.norm` is left alone.
+    it is used, or at the import if it never is. `torch.norm` is left alone, and so is a
+    dict that lists a function under its own name and its successor, too.
 
     ## References
 

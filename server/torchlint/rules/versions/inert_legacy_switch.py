@@ -45,8 +45,9 @@ class InertLegacySwitch(VersionedNameRule):
     ## Exceptions
 
     The same keyword of another function, `.data[0]` of anything but a loss of torch that is reduced to one number, and
-    code for several versions. `F.sigmoid` and `F.tanh` are no longer deprecated since torch 2.0. The fix takes
-    `volatile` away; what was meant is `with torch.no_grad():`.
+    code for several versions. A dict that lists a function under its own name and its successor, too. `F.sigmoid` and
+    `F.tanh` are no longer deprecated since torch 2.0. The fix takes `volatile` away; what was meant is
+    `with torch.no_grad():`.
 
     ## References
 
