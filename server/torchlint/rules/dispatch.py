@@ -32,7 +32,7 @@ class Dispatcher:
         self._classes: list[_Handler] = []
         self._module_classes: list[_Handler] = []
         self._functions: list[_Handler] = []
-        self._flows: list[tuple[tuple[frozenset[str], ...], _Handler]] = []
+        self._flows: dict[tuple[frozenset[str], ...], list[_Handler]] = {}
         for rule in rules:
             instance = rule()
             for subscription, method in rule.handlers():
@@ -66,7 +66,7 @@ class Dispatcher:
             case "function":
                 self._functions.append(handler)
             case "flow":
-                self._flows.append((keys[0], handler))
+                self._flows.setdefault(keys[0], []).append(handler)
             case _:
                 raise ValueError(f"unknown topic {topic!r}")
 
@@ -102,9 +102,9 @@ class Dispatcher:
             deliver(self._classes, view)
             if self._module_classes and view.is_module:
                 deliver(self._module_classes, view)
-        for wanted, handler in self._flows:
+        for wanted, handlers in self._flows.items():
             for root in unit.roots(*wanted):
-                deliver((handler,), root)
+                deliver(handlers, root)
         return tuple(found)
 
     def _of_keyword(self, name: str) -> list[_Handler]:

@@ -110,7 +110,7 @@ class StuckInEvalMode(Rule):
     fix = FixKind.UNSAFE
     summary = "After the first evaluation, training goes on without dropout and batch statistics."
 
-    @on_flow("eval", "train")
+    @on_flow("eval", "train", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         found = training_of(semantics, root)
