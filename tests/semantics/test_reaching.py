@@ -67,3 +67,8 @@ def test_loops_inside_loops_are_followed_however_deep() -> None:
     depth = 19
     loops = "".join(f"{'    ' * i}for i{i} in p:\n" for i in range(depth))
     assert reaching(f"v = 1\n{loops}{'    ' * depth}use(v); v = 2") == ["1", "2"]
+
+
+def test_a_chain_of_900_elif_is_followed_to_its_end() -> None:
+    chain = "".join(f"elif p == {i}:\n    v = 2\n" for i in range(900))
+    assert reaching(f"v = 1\nif p:\n    pass\n{chain}else:\n    v = 3\nuse(v)") == ["1", *["2"] * 900, "3"]

@@ -40,12 +40,20 @@ class _Search:
     def __init__(self, semantics: Semantics) -> None:
         self._semantics = semantics
         self.found: dict[ast.Call, None] = {}
+        self._followed: dict[tuple[ast.expr, int], bool] = {}
 
     def follow(self, expression: ast.expr | None, depth: int) -> bool:
         """Note the calls that build a value; whether all of them were found."""
-        semantics = self._semantics
         if expression is None or depth > _DEEPEST:
             return False
+        # Functions that call each other lead to one value in very many ways.
+        key = (expression, depth)
+        if key not in self._followed:
+            self._followed[key] = self._follow(expression, depth)
+        return self._followed[key]
+
+    def _follow(self, expression: ast.expr, depth: int) -> bool:
+        semantics = self._semantics
         match expression:
             case ast.Name():
                 found = [self._definition(definition, depth) for definition in semantics.definitions(expression)]

@@ -57,9 +57,8 @@ class _Walker:
 
     def _statement(self, statement: ast.stmt, environment: Environment) -> Environment | None:
         match statement:
-            case ast.If(test=test, body=body, orelse=orelse):
-                environment = self._evaluate(test, environment)
-                return _join(self.block(body, environment), self.block(orelse, environment))
+            case ast.If():
+                return self._if(statement, environment)
             case ast.For() | ast.AsyncFor():
                 environment = self._evaluate(statement.iter, environment)
                 return self._loop(statement, statement.body, statement.orelse, environment)
@@ -103,6 +102,18 @@ class _Walker:
                 return self._bind(statement, environment)
             case _:
                 return self._bind(statement, self._evaluate(statement, environment))
+
+    def _if(self, statement: ast.If, environment: Environment) -> Environment | None:
+        """Along an ``if`` and its chain of ``elif``, each of which is inside the one before."""
+        ends: list[Environment | None] = []
+        while True:
+            environment = self._evaluate(statement.test, environment)
+            ends.append(self.block(statement.body, environment))
+            match statement.orelse:
+                case [ast.If() as statement]:
+                    continue
+                case orelse:
+                    return _join(*ends, self.block(orelse, environment))
 
     def _loop(
         self,

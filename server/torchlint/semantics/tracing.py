@@ -28,6 +28,8 @@ from torchlint.semantics.semantics import Semantics, element_of, is_static, kind
 from torchlint.syntax import parent_of
 
 _DEEPEST_ALIAS = 6
+#: A longer chain of `elif` is one branch of many arms: as branches inside each other, trees could become too deep.
+_LONGEST_CHAIN = 50
 #: Builtins that do nothing to what they are given.
 _WITHOUT_EFFECT = frozenset(
     "abs all any bool dict enumerate float format hasattr id int isinstance issubclass len list max min print range "
@@ -67,6 +69,10 @@ class Tracer:
 
     def _statement(self, statement: ast.stmt) -> list[Flow]:
         match statement:
+            case ast.If() if len(chain := _chain(statement)) > _LONGEST_CHAIN:
+                taken = (*(self._block(item.body) for item in chain), self._block(chain[-1].orelse))
+                steps = [step for item in chain for step in self._expression(item.test)]
+                return [*steps, Branch(None, taken, statement)]
             case ast.If(test=test, body=body, orelse=orelse):
                 arms = (self._block(body), self._block(orelse))
                 steps = self._expression(test)
@@ -303,3 +309,12 @@ def _owner_of(name: str, scope: Scope) -> Scope | None:
 
 
 __all__ = ["Tracer", "first_parameter", "parent_of"]
+
+
+def _chain(statement: ast.If) -> list[ast.If]:
+    """An ``if`` and the ``elif`` that follow it."""
+    found = [statement]
+    while len(statement.orelse) == 1 and isinstance(statement.orelse[0], ast.If):
+        statement = statement.orelse[0]
+        found.append(statement)
+    return found

@@ -111,7 +111,7 @@ class GraphKeptAcrossIterations(Rule):
     ) -> Iterator[Diagnosis]:
         """What the loops around ``place``, the backward pass or a call of the function that holds it, keep."""
         loops = _loops_around(place)
-        for kept in _kept_in(loops[-1]) if loops else ():
+        for kept in _all_kept_in(semantics, loops[-1]) if loops else ():
             direct = place is not backward and kept.value is place
             names = [n for n in carried_names(kept.value) if not losses.keys().isdisjoint(semantics.definitions(n))]
             loop = next(loop for loop in loops if contains(loop, kept.statement))
@@ -151,6 +151,11 @@ def _loops_around(node: ast.AST) -> list[LoopNode]:
             found.append(current)
         child, current = current, parent_of(current)
     return found
+
+
+def _all_kept_in(semantics: Semantics, loop: LoopNode) -> tuple[_Kept, ...]:
+    """What ``_kept_in`` gives, gathered once for all backward passes in the loop."""
+    return semantics.module.memo.cached(("kept in", loop), lambda: tuple(_kept_in(loop)), ())
 
 
 def _kept_in(loop: LoopNode) -> Iterator[_Kept]:
