@@ -121,6 +121,31 @@ class TestFailures:
             process.stdout.close()
             assert "Traceback" not in process.stderr.read()
 
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+    def test_a_full_disk(self) -> None:
+        Path("train.py").write_text(UNSAFE_LOAD)
+        command = [sys.executable, "-m", "torchlint", "check", "train.py"]
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2
+        assert done.stderr.startswith("Error: No space left on device\n")
+        assert "Traceback" not in done.stderr
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+    @pytest.mark.parametrize("closing", ["train.py >&-", "- <&-"])
+    def test_a_closed_stream(self, closing: str) -> None:
+        Path("train.py").write_text(UNSAFE_LOAD)
+        command = f"'{sys.executable}' -m torchlint check {closing}"
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert done.stderr == "Error: stdin, stdout and stderr have to be open.\n"
+
+    def test_a_name_that_no_file_can_have(self, torchlint: Torchlint) -> None:
+        result = torchlint("check", "a" * 5000)
+        assert result.status == 2
+        assert "File name too long" in result.err
+        assert "Traceback" not in result.err
+
     def test_an_output_that_cannot_show_a_character(self) -> None:
         Path("日本.py").write_text(UNSAFE_LOAD, encoding="utf-8")
         done = subprocess.run(

@@ -195,3 +195,9 @@ def test_a_folder_that_must_be_left_out_is_said_and_the_others_are_found(tmp_pat
     ((folder, error),) = failures
     assert folder == tmp_path / "a"
     assert isinstance(error, SettingsError)
+
+
+def test_settings_that_are_nested_too_deeply_are_an_error_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "torchlint.toml").write_text("select = " + "[" * 20_000)
+    with pytest.raises(SettingsError, match=r"torchlint\.toml: is not valid TOML: it is nested too deeply"):
+        settings_for(tmp_path / "a.py")

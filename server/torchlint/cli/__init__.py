@@ -61,6 +61,10 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         status = FAILED
+    except OSError as error:
+        # A full disk, a closed pipe: nothing is wrong with torchlint. What a file cannot do is said where it is used.
+        click.echo(f"Error: {error.strerror or error}", err=True)
+        status = FAILED
     except click.Abort:
         click.echo("Interrupted.", err=True)
         status = _INTERRUPTED

@@ -99,6 +99,8 @@ def check(
     with ExitStack() as stack:
         # What replaces stdin goes to stdout, and the report makes room for it.
         report_stream = sys.stderr if reads_stdin and action is Action.FIX else sys.stdout
+        if (reads_stdin and sys.stdin is None) or sys.stdout is None or report_stream is None:  # as by `2>&-`
+            raise click.ClickException("stdin, stdout and stderr have to be open.")
         if output_file is not None:
             report_stream = stack.enter_context(_opened(output_file))
         look = look_of(color, sys.stdout if action is Action.DIFF else report_stream)

@@ -46,6 +46,8 @@ def read_settings(path: Path) -> Settings | None:
         place = _PLACE.search(str(error))
         row, column = (int(place[1]), int(place[2])) if place else (0, 0)
         raise SettingsError(f"is not valid TOML: {_PLACE.sub('', str(error))}", path, row, column) from None
+    except RecursionError:
+        raise SettingsError("is not valid TOML: it is nested too deeply", path) from None
     table: tuple[str, ...] = ("tool", "torchlint") if shared else ()
     origin = Origin(path, text, table)
     for key in table:
