@@ -40,7 +40,7 @@ def in_version_fallback(semantics: Semantics, node: ast.AST) -> bool:
             case ast.With() | ast.AsyncWith():
                 if any(_suppresses_absence(semantics, item.context_expr) for item in holder.items):
                     return True
-        if _follows_version_exit(semantics, holder, child):
+        if _follows_version_exit(semantics, holder, child) or _is_default(semantics, holder, child):
             return True
         child, holder = holder, parent_of(holder)
     return False
@@ -107,6 +107,24 @@ def _follows_version_exit(semantics: Semantics, holder: ast.AST, child: ast.AST)
                 return True
             if isinstance(statement, ast.Assert) and is_version_test(semantics, statement.test):
                 return True
+    return False
+
+
+def _is_default(semantics: Semantics, holder: ast.AST, child: ast.AST) -> bool:
+    """Whether ``child`` binds a name that the next statement binds again under a test of a version: what is bound
+    first is meant for the versions that fail the test."""
+    match child:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            pass
+        case _:
+            return False
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(holder, field, None)
+        if not isinstance(block, list) or child not in block:
+            continue
+        match block[block.index(child) + 1 :]:
+            case [ast.If(test=test, body=[*_, ast.Assign(targets=[ast.Name(id=again)])]), *_] if again == name:
+                return is_version_test(semantics, test)
     return False
 
 

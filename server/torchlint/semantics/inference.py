@@ -237,6 +237,8 @@ class KindInference:
         tensors = [side for side in sides if side is not None and side.is_tensor]
         if tensors:
             best = max(side.grade for side in tensors)
+            if None in sides:
+                best = min(best, Grade.LIKELY)
             return Kind(What.TENSOR, best, "arithmetic with a tensor")
         known = [side for side in sides if side is not None]
         if len(known) == 2 and known[0].what is known[1].what and known[0].what in (What.NUMBER, What.TEXT):

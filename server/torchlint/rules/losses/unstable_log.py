@@ -13,6 +13,7 @@ from torchlint.semantics.semantics import argument, enclosing_function, nodes_wi
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
+_TO_WHOLE = ("floor", "ceil", "round", "trunc", "long", "int")
 _CLAMPS = frozenset(("clamp", "clamp_min", "clamp_max", "clip", "maximum"))
 
 
@@ -155,9 +156,15 @@ def _log_of_one_plus(value: ast.expr, unit: Unit, is_direct: bool) -> _Form | No
                 "softplus", "the exponential overflows from 88 on", _written("torch.nn.functional.softplus", exponent)
             )
         kind = unit.semantics.kind(other)
-        if kind is not None and kind.is_tensor:
+        if kind is not None and kind.is_tensor and not _is_whole(other, unit):
             return _Form("log1p", "for a small summand no digit is left", _written("torch.log1p", other))
     return None
+
+
+def _is_whole(expression: ast.expr, unit: Unit) -> bool:
+    """Whether a tensor holds whole numbers, counts for example, of which none is small."""
+    value = unit.semantics.value_of(expression) or expression
+    return any(applied(unit.semantics, value, function) is not None for function in _TO_WHOLE)
 
 
 def _torch_operand(expression: ast.expr, unit: Unit, function: str) -> ast.expr | None:

@@ -61,7 +61,8 @@ class SaveWholeModule(Rule):
     @on_call("torch.save")
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         saved = argument(call, 0, "obj")
-        if saved is None:
+        target = argument(call, 1, "f")
+        if saved is None or (target is not None and _is_in_memory(target, unit)):
             return
         values = saved.values if isinstance(saved, ast.Dict) else [saved]
         for value in values:
@@ -72,6 +73,13 @@ class SaveWholeModule(Rule):
         message = f"{_shown(value)} is pickled as a whole: the file depends on its class; save its state dict."
         fix = FixPlan("Save `state_dict()`", "unsafe", lambda edit: edit.insert_after(value, ".state_dict()"))
         return self.found(value, message, fixes=[fix])
+
+
+def _is_in_memory(target: ast.expr, unit: Unit) -> bool:
+    """Whether the pickle goes into an ``io.BytesIO``: a copy within one process, whose class cannot have changed."""
+    definitions = unit.semantics.definitions(target) if isinstance(target, ast.Name) else ()
+    sources = [definition.value for definition in definitions] or [target]
+    return any(isinstance(made, ast.Call) and unit.semantics.is_named(made.func, "io.BytesIO") for made in sources)
 
 
 def _is_module(value: ast.expr, unit: Unit) -> bool:

@@ -113,7 +113,12 @@ class GraphKeptAcrossIterations(Rule):
         loops = _loops_around(place)
         for kept in _all_kept_in(semantics, loops[-1]) if loops else ():
             direct = place is not backward and kept.value is place
-            names = [n for n in carried_names(kept.value) if not losses.keys().isdisjoint(semantics.definitions(n))]
+            names = [
+                name
+                for name in carried_names(kept.value)
+                if not losses.keys().isdisjoint(semantics.definitions(name))
+                and not _is_cut_between(name, place, kept.statement)
+            ]
             loop = next(loop for loop in loops if contains(loop, kept.statement))
             if not (names or direct) or _is_without_grad(semantics, kept):
                 continue
@@ -151,6 +156,25 @@ def _loops_around(node: ast.AST) -> list[LoopNode]:
             found.append(current)
         child, current = current, parent_of(current)
     return found
+
+
+def _is_cut_between(name: ast.Name, place: ast.AST, statement: ast.stmt) -> bool:
+    """Whether what runs after ``place`` and before ``statement`` binds a name to a value without the graph of its old
+    one: ``if train: loss.backward(); loss = loss.detach()``. Without the backward pass the graph is still wanted."""
+    child, holder = place, parent_of(place)
+    while holder is not None and not contains(child, statement):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(holder, field, None)
+            if not isinstance(block, list) or child not in block:
+                continue
+            for later in block[block.index(child) + 1 :]:
+                if contains(later, statement):
+                    return False
+                match later:
+                    case ast.Assign(targets=[ast.Name(id=again)], value=value) if again == name.id:
+                        return all(carried.id != again for carried in carried_names(value))
+        child, holder = holder, parent_of(holder)
+    return False
 
 
 def _all_kept_in(semantics: Semantics, loop: LoopNode) -> tuple[_Kept, ...]:
