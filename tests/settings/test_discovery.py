@@ -201,3 +201,9 @@ def test_settings_that_are_nested_too_deeply_are_an_error_with_the_file(tmp_path
     (tmp_path / "torchlint.toml").write_text("select = " + "[" * 20_000)
     with pytest.raises(SettingsError, match=r"torchlint\.toml: is not valid TOML: it is nested too deeply"):
         settings_for(tmp_path / "a.py")
+
+
+def test_the_table_of_pyproject_in_a_file_of_its_own_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "torchlint.toml").write_text("[tool.torchlint]\nignore = ['TL9']\n")
+    with pytest.raises(SettingsError, match=r"without `\[tool.torchlint\]`"):
+        settings_for(tmp_path / "a.py")

@@ -192,6 +192,8 @@ def parse_settings(table: Mapping[str, Any], origin: Origin, root: Path | None) 
     """
     values: dict[str, Any] = {}
     for key, value in table.items():
+        if key == "tool":
+            raise origin.error("the keys stand at the top of this file, without `[tool.torchlint]`", (key,))
         if key not in _READERS:
             raise origin.error(f"unknown key `{key}`{suggestion(key, _READERS)}", (key,))
         name, reader = _READERS[key]
