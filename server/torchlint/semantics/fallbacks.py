@@ -51,7 +51,7 @@ def is_version_test(semantics: Semantics, test: ast.expr, depth: int = 0) -> boo
     ``Version(torch.__version__) >= Version("2.4")``, a name that was bound to such a condition."""
     for node in ast.walk(test):
         match node:
-            case ast.Name(id="version_info") | ast.Attribute(attr="version_info" | "__version__"):
+            case ast.Name(id="version_info") | ast.Attribute(attr="version_info" | "__version__" | "__kwdefaults__"):
                 return True
             case ast.Constant(value=str(text)) if _VERSION_TEXT.match(text):
                 return True

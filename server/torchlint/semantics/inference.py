@@ -10,6 +10,7 @@ from torchlint.semantics.element_kinds import ElementKinds
 from torchlint.semantics.instance_kinds import InstanceKinds
 from torchlint.semantics.kinds import Grade, Kind, What, merged
 from torchlint.semantics.module import enclosing_class
+from torchlint.semantics.narrowing import class_tested_around
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.syntax import parent_of
 from torchlint.torch_api.known import is_dtype
@@ -109,7 +110,12 @@ class KindInference:
                 kinds.append(self._of_parameter(definition, name))
             else:
                 kinds.append(self.of_definition(definition))
-        return merged(kinds)
+        kind = merged(kinds)
+        tested = None if kind is None else class_tested_around(self._semantics, name)
+        if kind is None or tested is None:
+            return kind
+        narrowed = self._instances.annotated(tested)
+        return kind if narrowed is not None and narrowed.what is kind.what else narrowed
 
     def of_definition(self, definition: Definition) -> Kind | None:
         """What a name is by one of its definitions (a parameter: by its annotation)."""
