@@ -60,8 +60,9 @@ class UnstableLog(Rule):
 
     ## Exceptions
 
-    A logarithm of anything else. `exp(x) - 1`, or a product with it, to which something else is added: what it lacks is
-    rounded away. Numbers of Python and arrays of NumPy are left alone.
+    `log(1 + x)` is a hint: digits are lost only near 0, and counts are not. A logarithm of anything else.
+    `exp(x) - 1`, or a product with it, to which something else is added: what it lacks is rounded away. Numbers of
+    Python and arrays of NumPy are left alone.
 
     ## References
 
@@ -108,11 +109,12 @@ class UnstableLog(Rule):
 
     def _report(self, node: ast.expr, form: _Form, guarded: bool) -> Diagnosis:
         message = f"{_shown(node)} is unstable, {form.reason}: `{form.replacement}` computes it in one step."
+        severity = Severity.HINT if guarded or form.replacement == "log1p" else None  # counts are never small
         fixes = []
         write = form.write
         if write is not None:
             fixes = [FixPlan(f"Use `{form.replacement}`", "unsafe", lambda edit: edit.replace(node, write(edit)))]
-        return self.found(node, message, fixes=fixes, severity=Severity.HINT if guarded else None)
+        return self.found(node, message, fixes=fixes, severity=severity)
 
 
 def _log_form(value: ast.expr, unit: Unit, is_direct: bool) -> _Form | None:
