@@ -331,7 +331,19 @@ def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
         found.sort(key=lambda node: (_line(node), _column(node)))
     if len(part.body) == 1 and part.body[0] is root:
         return iter(found)
-    return (node for node in found if contains(root, node))
+    if getattr(root, "decorator_list", None) or not all(hasattr(node, "lineno") for node in (root, *found[:1])):
+        return (node for node in found if contains(root, node))
+    # A decorator stands before its definition; anything else is inside exactly if its text is.
+    start, end = _start(root), _end(root)
+    return (node for node in found if start <= _start(node) and _end(node) <= end)
+
+
+def _start(node: ast.AST) -> tuple[int, int]:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def _end(node: ast.AST) -> tuple[int, int]:
+    return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
 
 
 def contains(root: ast.AST, node: ast.AST) -> bool:
