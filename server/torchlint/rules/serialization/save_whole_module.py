@@ -45,7 +45,7 @@ class SaveWholeModule(Rule):
 
     ## Exceptions
 
-    Modules compiled by TorchScript, and objects that are not known to be modules.
+    Modules compiled by TorchScript, copies through an `io.BytesIO`, and objects that are not known to be modules.
 
     ## References
 
