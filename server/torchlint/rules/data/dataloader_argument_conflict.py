@@ -3,12 +3,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.loaders import LOADER, loaded_class, loader_argument
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.expected_errors import is_expected_to_raise
-from torchlint.semantics.fallbacks import in_version_fallback
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN
-from torchlint.semantics.loaders import LOADER, loaded_class, loader_argument
 from torchlint.semantics.semantics import Semantics, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.loaders import loaded_class, loader_argument, loaders_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.expected_errors import is_expected_to_raise
-from torchlint.semantics.loaders import loaded_class, loader_argument, loaders_of
 from torchlint.semantics.semantics import has_unknown_arguments
 from torchlint.semantics.unit import Unit
 

@@ -4,9 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
-from torchlint.semantics.dataflow import last_operations
-from torchlint.semantics.densities import (
+from torchlint.idioms.dataflow import last_operations
+from torchlint.idioms.densities import (
     GaussianSample,
     StandardKl,
     categorical_entropy,
@@ -16,7 +15,8 @@ from torchlint.semantics.densities import (
     log_of_probabilities,
     standard_kl,
 )
-from torchlint.semantics.formulas import applied, complement, factors, same, terms, without_epsilon
+from torchlint.idioms.formulas import applied, complement, factors, same, terms, without_epsilon
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import argument, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchlint.idioms.losses import SIGMOIDS, LossCall, last_operations_among, removable
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
-from torchlint.semantics.losses import SIGMOIDS, LossCall, last_operations_among, removable
 from torchlint.semantics.unit import Unit
 
 _LOSSES = (

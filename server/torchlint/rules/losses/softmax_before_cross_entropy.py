@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchlint.finding import Severity
+from torchlint.idioms.losses import LOG_SOFTMAXES, SOFTMAXES, LossCall, last_operations_among, removable
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
-from torchlint.semantics.losses import LOG_SOFTMAXES, SOFTMAXES, LossCall, last_operations_among, removable
 from torchlint.semantics.unit import Unit
 
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")

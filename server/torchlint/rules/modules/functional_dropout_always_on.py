@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
+from torchlint.idioms.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import FunctionNode
@@ -14,7 +15,6 @@ from torchlint.semantics.semantics import (
     has_unknown_arguments,
     is_static,
 )
-from torchlint.semantics.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.semantics.unit import Unit
 
 _FUNCTIONAL = "torch.nn.functional."

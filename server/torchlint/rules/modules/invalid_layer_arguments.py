@@ -4,9 +4,9 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 
 from torchlint import torch_api
+from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.module_state import given_arguments
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.expected_errors import is_expected_to_raise
-from torchlint.semantics.module_state import given_arguments
 from torchlint.semantics.unit import Unit
 
 Given = Mapping[str, object]

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
+from torchlint.idioms.module_state import State, state_of
+from torchlint.idioms.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter
-from torchlint.semantics.module_state import State, state_of
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import enclosing_function, is_static, nodes_within
-from torchlint.semantics.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

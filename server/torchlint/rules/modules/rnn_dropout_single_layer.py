@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
+from torchlint.idioms.module_state import given_arguments
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.module_state import given_arguments
 from torchlint.semantics.unit import Unit
 
 _CLASSES = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")

@@ -4,13 +4,13 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from torchlint.fixes import Editor
+from torchlint.idioms.module_state import State, state_of
+from torchlint.idioms.stated import comments_around, count_of_comments
+from torchlint.idioms.straight_line import Step, straight_line, takes_one_tensor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.module_state import State, state_of
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import nodes_within
-from torchlint.semantics.stated import comments_around, count_of_comments
-from torchlint.semantics.straight_line import Step, straight_line, takes_one_tensor
 from torchlint.semantics.unit import Unit
 
 _HOOKS = (

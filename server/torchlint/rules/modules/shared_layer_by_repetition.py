@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
+from torchlint.idioms.module_state import State, state_of
+from torchlint.idioms.stated import comments_at, is_stated
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module_state import State, state_of
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics, contains, enclosing_class, enclosing_function, nodes_within
-from torchlint.semantics.stated import comments_at, is_stated
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

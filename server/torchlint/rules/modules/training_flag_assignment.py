@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.members import module_iterator
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.members import module_iterator
 from torchlint.semantics.semantics import Semantics, enclosing_function
 from torchlint.semantics.unit import Unit
 

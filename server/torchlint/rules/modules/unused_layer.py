@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchlint.idioms.module_state import State, state_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.module_state import State, state_of
 from torchlint.semantics.scopes import AttributeWrite
 from torchlint.semantics.semantics import nodes_within
 from torchlint.semantics.unit import Unit

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torchlint.finding import Severity
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.devices import device_evidence
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
-from torchlint.semantics.devices import device_evidence
 from torchlint.semantics.kinds import Grade
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import has_unknown_arguments

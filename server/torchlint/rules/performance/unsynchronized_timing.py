@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from torchlint import torch_api
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.cuda import moves_to_cuda
+from torchlint.idioms.training import block_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.cuda import moves_to_cuda
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.semantics import Semantics, nodes_within
-from torchlint.semantics.training import block_of
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.loaders import default_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.expected_errors import is_expected_to_raise
 from torchlint.semantics.kinds import What
-from torchlint.semantics.loaders import default_of
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics, argument
 from torchlint.semantics.unit import Unit

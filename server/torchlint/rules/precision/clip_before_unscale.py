@@ -4,12 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_actions import is_backward, is_clip
+from torchlint.idioms.training import Optimizer, Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
-from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.gradient_actions import is_backward, is_clip
 from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.training import Optimizer, Training, block_of, statement_of, training_of
 from torchlint.semantics.typestate import Automaton, violations
 from torchlint.semantics.unit import Root, Unit
 

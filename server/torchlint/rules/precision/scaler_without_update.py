@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.training import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.training import Training, training_of
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.iterators import can_follow
 from torchlint.semantics.semantics import enclosing_function
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import part_of

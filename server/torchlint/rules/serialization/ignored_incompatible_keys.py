@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchlint.idioms.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
-from torchlint.semantics.expected_errors import is_expected_to_raise
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics, argument, nodes_within

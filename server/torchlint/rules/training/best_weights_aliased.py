@@ -4,13 +4,13 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.gradient_actions import is_backward
+from torchlint.idioms.modes import forwards
+from torchlint.idioms.training import Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions
-from torchlint.semantics.gradient_actions import is_backward
-from torchlint.semantics.modes import forwards
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.semantics import contains, nodes_within
-from torchlint.semantics.training import Training, block_of, statement_of, training_of
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 

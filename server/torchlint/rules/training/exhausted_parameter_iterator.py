@@ -4,15 +4,15 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from torchlint.fixes.editor import Editor
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_node
-from torchlint.semantics.classes import ClassView
-from torchlint.semantics.iterators import (
+from torchlint.idioms.iterators import (
     can_follow,
     consumer_of,
     iterates_parameters,
     makes_iterator,
     repeating_loop,
 )
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_node
+from torchlint.semantics.classes import ClassView
 from torchlint.semantics.semantics import enclosing_function
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of

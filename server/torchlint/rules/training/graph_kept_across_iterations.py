@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
-from torchlint.semantics.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Definition, FunctionNode, dotted
 from torchlint.semantics.semantics import Semantics, contains, nodes_within

@@ -4,12 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms import training
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_actions import is_clip
+from torchlint.idioms.training import Optimizer, Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics import training
 from torchlint.semantics.flow import Action
-from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.gradient_actions import is_clip
-from torchlint.semantics.training import Optimizer, Training, block_of, statement_of, training_of
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
+from torchlint.idioms import modes
+from torchlint.idioms.construction import constructions
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.modes import evaluation_loop, is_without_grad, mode_dependent_layer
+from torchlint.idioms.training import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics import modes
-from torchlint.semantics.construction import constructions
 from torchlint.semantics.flow import Action, Ref
-from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.modes import evaluation_loop, is_without_grad, mode_dependent_layer
 from torchlint.semantics.module import enclosing_class, enclosing_function
-from torchlint.semantics.training import Training, training_of
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of

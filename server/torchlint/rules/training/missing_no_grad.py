@@ -5,16 +5,16 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
+from torchlint.idioms import modes
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_actions import is_backward
+from torchlint.idioms.modes import evaluation_loop, may_be_without_grad
+from torchlint.idioms.training import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics import modes
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.gradient_actions import is_backward
-from torchlint.semantics.modes import evaluation_loop, may_be_without_grad
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import nodes_within
-from torchlint.semantics.training import Training, training_of
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of

@@ -4,12 +4,12 @@ import ast
 from collections.abc import Callable, Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms import training
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_actions import is_backward
+from torchlint.idioms.training import Optimizer, Training, block_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics import training
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.gradient_actions import is_backward
-from torchlint.semantics.training import Optimizer, Training, block_of, training_of
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 

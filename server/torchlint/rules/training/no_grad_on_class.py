@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.expected_errors import is_expected_to_raise
 from torchlint.semantics.unit import Unit
 
 _SWITCHES = frozenset(("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled"))

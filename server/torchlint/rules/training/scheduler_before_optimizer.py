@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.construction import constructions
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.training import Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics.construction import constructions
 from torchlint.semantics.flow import Action, Loop, Ref
-from torchlint.semantics.frameworks import Duty, owned_duties
 from torchlint.semantics.kinds import What
 from torchlint.semantics.semantics import argument
-from torchlint.semantics.training import Training, block_of, statement_of, training_of
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from torchlint import torch_api
+from torchlint.idioms.construction import constructions
+from torchlint.idioms.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
-from torchlint.semantics.construction import constructions
-from torchlint.semantics.fallbacks import in_version_fallback
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_class, enclosing_function
 from torchlint.semantics.semantics import Semantics

@@ -3,12 +3,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms import training
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_actions import may_touch_gradients
+from torchlint.idioms.training import training_of
 from torchlint.rules.base import Diagnosis, FixKind, Level, Rule, on_flow
-from torchlint.semantics import training
 from torchlint.semantics.flow import Action
-from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.gradient_actions import may_touch_gradients
-from torchlint.semantics.training import training_of
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 

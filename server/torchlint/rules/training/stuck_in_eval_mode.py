@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
+from torchlint.idioms import modes
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_actions import is_backward
+from torchlint.idioms.modes import Forwards, is_from_elsewhere, is_without_grad, mode_dependent_layer
+from torchlint.idioms.training import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics import modes
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.frameworks import Duty, owned_duties
-from torchlint.semantics.gradient_actions import is_backward
-from torchlint.semantics.modes import Forwards, is_from_elsewhere, is_without_grad, mode_dependent_layer
 from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.training import Training, training_of
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 

@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.replacement import can_replace, replace_name
-from torchlint.rules.base import Diagnosis, FixPlan, Rule
-from torchlint.semantics.fallbacks import in_version_fallback
-from torchlint.semantics.unit import Unit
-from torchlint.semantics.versioned import (
+from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.versioned import (
     REMOVED,
     fails_to_import,
     reporting_rule,
     versioned_imports,
     versioned_use,
 )
+from torchlint.rules.base import Diagnosis, FixPlan, Rule
+from torchlint.semantics.unit import Unit
 from torchlint.torch_api import OLDEST, Rewrite, TorchRange, VersionedName, versioned_name
 
 

@@ -7,10 +7,10 @@ import ast
 import pytest
 
 from tests.semantics.meaning import Meaning
+from torchlint.idioms.module_state import State, state_of
+from torchlint.idioms.plain_containers import plain_containers
+from torchlint.idioms.training_guard import depends_on_mode
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.module_state import State, state_of
-from torchlint.semantics.plain_containers import plain_containers
-from torchlint.semantics.training_guard import depends_on_mode
 
 CLASSES = """
 import torch

@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchlint.idioms.stated import is_stated
 from torchlint.semantics.module import enclosing_class
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
-from torchlint.semantics.stated import is_stated
 from torchlint.syntax import parent_of
 
 _BLOCKS = ("body", "orelse", "finalbody")

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.semantics.gradient_actions import is_certain_tensor
+from torchlint.idioms.gradient_actions import is_certain_tensor
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Definition, FunctionNode, dotted

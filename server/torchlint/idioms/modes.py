@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.idioms.construction import constructions
+from torchlint.idioms.gradient_actions import is_backward
+from torchlint.idioms.module_state import given_arguments
+from torchlint.idioms.training import Place, Training
 from torchlint.semantics.call_kinds import WRAPPERS
-from torchlint.semantics.construction import constructions
 from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, unknown_kind
-from torchlint.semantics.gradient_actions import is_backward
 from torchlint.semantics.kinds import Kind, What
-from torchlint.semantics.module_state import given_arguments
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics, argument, nodes_within
-from torchlint.semantics.training import Place, Training
 
 #: Events of ``mode_events``.
 TRAIN, EVAL, UNKNOWN = "train", "eval", "mode unknown"

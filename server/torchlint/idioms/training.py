@@ -13,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.semantics.construction import constructions, modules_given
-from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children, pruned
-from torchlint.semantics.gradient_actions import (
+from torchlint.idioms.construction import constructions, modules_given
+from torchlint.idioms.gradient_actions import (
     HARMLESS,
     called_name,
     cleared_gradient,
     is_backward,
     is_foreign_backward,
 )
+from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children, pruned
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.semantics import Semantics

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from torchlint.semantics.dataflow import last_operations
-from torchlint.semantics.formulas import (
+from torchlint.idioms.dataflow import last_operations
+from torchlint.idioms.formulas import (
     applied,
     doubled,
     factors,
@@ -16,8 +16,8 @@ from torchlint.semantics.formulas import (
     terms,
     without_epsilon,
 )
+from torchlint.idioms.losses import LOG_SOFTMAXES, SOFTMAXES
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.losses import LOG_SOFTMAXES, SOFTMAXES
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 

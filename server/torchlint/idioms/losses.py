@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from torchlint import torch_api
-from torchlint.semantics.dataflow import Operation, last_operations
+from torchlint.idioms.dataflow import Operation, last_operations
 from torchlint.semantics.kinds import What
 from torchlint.semantics.semantics import Semantics, argument, contains
 
