@@ -56,8 +56,8 @@ class Finding:
 
     @property
     def url(self) -> str:
-        """The page of the rule."""
-        return f"https://torchlint.dev/rules/{self.name}"
+        """The page of the rule, in the repository."""
+        return f"https://github.com/torchlint/torchlint/blob/main/docs/rules/{self.name}.md"
 
 
 @dataclass(frozen=True, slots=True)

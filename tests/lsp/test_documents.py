@@ -21,7 +21,7 @@ def test_a_finding_has_all_that_an_editor_shows(client: Client) -> None:
     assert found["severity"] == 1
     assert found["source"] == "torchlint"
     assert "require_grad" in found["message"]
-    assert found["codeDescription"]["href"].endswith("/requires-grad-typo")
+    assert found["codeDescription"]["href"].endswith("/docs/rules/requires-grad-typo.md")
 
 
 def test_the_data_of_a_finding_holds_no_edit(client: Client) -> None:
