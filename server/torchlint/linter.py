@@ -247,7 +247,7 @@ def _shown_span(document: Document, syntax: SyntaxModule, node: ast.AST) -> tupl
             end = items[-1].optional_vars or items[-1].context_expr
         case ast.Try():
             row = node.lineno - 1 + first
-            column, _ = document.lines.offset_of_ast(row + 1, node.col_offset) - document.lines.line_start(row), 0
+            column = document.lines.offset_of_ast(row + 1, node.col_offset) - document.lines.line_start(row)
             return row + 1, column + 1, row + 1, column + 4
         case ast.ExceptHandler():
             end = node.type or node

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import AttributeWrite, FunctionNode
 from torchlint.semantics.semantics import Semantics, nodes_within
-from torchlint.syntax import part_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +86,3 @@ def self_attributes(method: FunctionNode) -> Iterator[ast.Attribute]:
         assert isinstance(node, ast.Attribute)
         if isinstance(node.value, ast.Name) and node.value.id == name:
             yield node
-
-
-__all__ = ["ClassView", "index_of", "part_of", "self_attributes"]

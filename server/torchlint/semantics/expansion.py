@@ -8,7 +8,6 @@ from functools import partial
 from itertools import count
 
 from torchlint.semantics.flow import (
-    EMPTY,
     Action,
     Attempt,
     Branch,
@@ -23,9 +22,7 @@ from torchlint.semantics.flow import (
     sequence,
 )
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import is_static
 from torchlint.semantics.tracing import Tracer
 
 #: Calls are followed this deep, and until a tree holds this many steps: beyond that nobody could follow the message.
@@ -144,6 +141,3 @@ def _split(path: str) -> tuple[str, str]:
         if path[position] in ".[":
             return path[:position], path[position:]
     return path, ""
-
-
-__all__ = ["EMPTY", "Expander", "first_parameter", "is_static"]

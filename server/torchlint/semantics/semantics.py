@@ -254,11 +254,10 @@ class Semantics:
 
     def returned_values(self, function: FunctionNode) -> tuple[ast.expr, ...]:
         """The expressions that a function returns (of its own body, not of nested functions)."""
-        scopes = index_of(part_of(function)).scopes
         return tuple(
             node.value
             for node in nodes_within(function, ast.Return)
-            if isinstance(node, ast.Return) and node.value is not None and _owner(node, scopes) is function
+            if isinstance(node, ast.Return) and node.value is not None and enclosing_function(node) is function
         )
 
     def given_for(self, parameter: ast.arg, function: FunctionNode) -> tuple[ast.expr, ...]:
@@ -397,10 +396,6 @@ def argument(call: ast.Call, position: int | None, keyword: str | None) -> ast.e
 def has_unknown_arguments(call: ast.Call) -> bool:
     """Whether a call unpacks arguments (``*args``, ``**kwargs``), so that absence of one cannot be proven."""
     return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
-
-
-def _owner(node: ast.AST, scopes: object) -> ast.AST | None:
-    return enclosing_function(node)
 
 
 def _line(node: ast.AST) -> int:

@@ -22,10 +22,8 @@ from torchlint.semantics.flow import (
     sequence,
 )
 from torchlint.semantics.index import children_of
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import Binding, FunctionNode, Scope
 from torchlint.semantics.semantics import Semantics, element_of, is_static, kind_now, scope_at
-from torchlint.syntax import parent_of
 
 _DEEPEST_ALIAS = 6
 #: A longer chain of `elif` is one branch of many arms: as branches inside each other, trees could become too deep.
@@ -306,9 +304,6 @@ def _owner_of(name: str, scope: Scope) -> Scope | None:
             return current
         current = current.parent
     return None
-
-
-__all__ = ["Tracer", "first_parameter", "parent_of"]
 
 
 def _chain(statement: ast.If) -> list[ast.If]:

@@ -14,6 +14,7 @@ from torchlint.syntax.part import Part, PartKind, parse_class_header, parse_memb
 
 #: Words that continue a compound statement at the same indentation.
 _CLAUSES = frozenset({"else", "elif", "except", "finally"})
+_MARGIN = re.compile(r"[ \t]*")
 #: How many strings are tried for the one that was left open.
 _MOST_STRINGS = 8
 #: More rows than this that do not parse suggest a string that was left open somewhere above.
@@ -243,7 +244,7 @@ def _assemble(header: ast.ClassDef, body: list[ast.stmt]) -> ast.ClassDef:
 
 
 def _width(text: str, start: int) -> int:
-    match = re.compile(r"[ \t]*").match(text, start)
+    match = _MARGIN.match(text, start)
     return match.end() - start if match is not None else 0
 
 
