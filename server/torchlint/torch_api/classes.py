@@ -29,6 +29,11 @@ def role(name: str) -> str | None:
     return found
 
 
+def names_of_role(wanted: str) -> tuple[str, ...]:
+    """The canonical names of torch whose ``role`` is ``wanted``, in alphabetical order."""
+    return tuple(sorted(name for name, found in table("classes").items() if found == wanted))
+
+
 def is_torchvision_model(name: str) -> bool:
     """Whether the name is a model builder of torchvision, e.g. `torchvision.models.resnet18`."""
     return role(name) == "model"
