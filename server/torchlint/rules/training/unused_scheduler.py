@@ -124,8 +124,9 @@ def _bound_to(call: ast.Call) -> ast.Name | None:
         case _:
             return None
     if position is not None:
-        same_shape = isinstance(target, ast.Tuple) and isinstance(node, ast.Tuple)
-        if not same_shape or len(target.elts) != len(node.elts):
+        if not isinstance(target, ast.Tuple) or not isinstance(node, ast.Tuple):
+            return None
+        if len(target.elts) != len(node.elts):
             return None
         target = target.elts[position]
     return target if isinstance(target, ast.Name) and not target.id.startswith(("_", "unused")) else None
