@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.saved_files import loads_own_file
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import argument, enclosing_function, has_unknown_arguments
+from torchlint.semantics.semantics import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 
 
@@ -56,7 +56,7 @@ class UnsafeLoad(Rule):
     @on_call("torch.load")
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         message = self._message(call, unit)
-        if message is None or _loads_own_file(call, unit):
+        if message is None or loads_own_file(unit.semantics, call):
             return
         fix = FixPlan(
             "Load with `weights_only=True`", "unsafe", lambda edit: edit.add_keyword(call, "weights_only", "True")
@@ -82,42 +82,3 @@ class UnsafeLoad(Rule):
 def _has_pickle_module(call: ast.Call, unit: Unit) -> bool:
     given = argument(call, 2, "pickle_module")
     return given is not None and unit.semantics.literal(given) is not None
-
-
-def _loads_own_file(call: ast.Call, unit: Unit) -> bool:
-    """Whether the function that loads a file also writes it with ``torch.save``."""
-    semantics = unit.semantics
-    loaded = argument(call, 0, "f")
-    if loaded is None:
-        return False
-    function = enclosing_function(call)
-    return any(
-        enclosing_function(other) is function
-        and semantics.is_named(other.func, "torch.save")
-        and _is_same_file(loaded, argument(other, 1, "f"), unit)
-        for other in semantics.module.calls_of("save")
-    )
-
-
-def _is_same_file(loaded: ast.expr, saved: ast.expr | None, unit: Unit) -> bool:
-    if saved is None:
-        return False
-    one, other = _file(loaded, unit), _file(saved, unit)
-    return one is other or ast.dump(loaded) == ast.dump(saved) or ast.dump(one) == ast.dump(other)
-
-
-def _file(expression: ast.expr, unit: Unit) -> ast.expr:
-    """What a file or path is made from: the path of ``with open(path, "wb") as f``, the ``BytesIO()`` of a buffer."""
-    value = unit.semantics.value_of(expression) or expression
-    if isinstance(value, ast.Name):
-        definitions = unit.semantics.definitions(value)
-        if len(definitions) == 1 and definitions[0].kind is Binding.WITH and definitions[0].value is not None:
-            value = definitions[0].value
-    match value:
-        case (
-            ast.Call(func=ast.Name(id="open"), args=[path, *_])
-            | ast.Call(func=ast.Attribute(attr="open", value=path), args=[ast.Constant()])
-        ):
-            return unit.semantics.value_of(path) or path
-        case _:
-            return value
