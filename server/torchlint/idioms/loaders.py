@@ -130,12 +130,19 @@ def _class_of(semantics: Semantics, expression: ast.expr | None, depth: int) -> 
     return None
 
 
+def all_loaders(semantics: Semantics) -> Iterator[ast.Call]:
+    """The calls of ``DataLoader`` in this file, by whatever name it was imported."""
+    names = {"DataLoader", *semantics.module.imported_from(frozenset(("DataLoader",)))}
+    for name in sorted(names):
+        for call in semantics.module.calls_of(name):
+            if semantics.is_named(call.func, LOADER):
+                yield call
+
+
 def loaders_of(semantics: Semantics, node: ast.ClassDef) -> Iterator[ast.Call]:
     """The calls of ``DataLoader`` in this file that are given an instance of a class of this file or of a class that
     derives from it."""
-    for call in semantics.module.calls_of("DataLoader"):
-        if not semantics.is_named(call.func, LOADER):
-            continue
+    for call in all_loaders(semantics):
         found = loaded_class(semantics, call)
         if found is not None and (found is node or _derives(semantics, found, node)):
             yield call
@@ -154,4 +161,13 @@ def _derives(semantics: Semantics, node: ast.ClassDef, base: ast.ClassDef) -> bo
     return False
 
 
-__all__ = ["LOADER", "default_of", "has_workers", "loaded_class", "loader_argument", "loaders_of", "worker_count"]
+__all__ = [
+    "LOADER",
+    "all_loaders",
+    "default_of",
+    "has_workers",
+    "loaded_class",
+    "loader_argument",
+    "loaders_of",
+    "worker_count",
+]
