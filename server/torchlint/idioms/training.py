@@ -21,9 +21,10 @@ from torchlint.idioms.gradient_actions import (
     is_backward,
     is_foreign_backward,
 )
-from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children, pruned
+from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.pruning import Pruner
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root
 from torchlint.syntax import parent_of, part_of
@@ -136,8 +137,9 @@ class Training:
         """Whether an object is a gradient scaler: by its kind, or by its use (what it scales is backpropagated)."""
         if ref is None:
             return False
-        if ref.kind is not None:
-            return ref.kind.what is What.SCALER
+        kind = ref.kind
+        if kind is not None:
+            return kind.what is What.SCALER
         return bool(ref.path) and ref.path in self._scaler_paths
 
     @cached_property
@@ -173,8 +175,9 @@ class Training:
     def is_optimizer(self, ref: Ref) -> bool:
         """Whether an object is an optimizer: by its kind; or, where that is unknown, because it is stepped and cleared
         in the flow, or is the only unknown thing that is stepped in a flow with a backward pass."""
-        if ref.kind is not None:
-            return ref.kind.what is What.OPTIMIZER
+        kind = ref.kind
+        if kind is not None:
+            return kind.what is What.OPTIMIZER
         return bool(ref.path) and ref.path in self._optimizer_paths
 
     @cached_property
@@ -252,8 +255,12 @@ class Training:
         """The flow with only the actions that have an event."""
         flow = self._flows.get(classify)
         if flow is None:
-            flow = self._flows[classify] = pruned(self.root.flow, lambda action: bool(classify(action)))
+            flow = self._flows[classify] = self._pruner.keeping(action for action in self.actions if classify(action))
         return flow
+
+    @cached_property
+    def _pruner(self) -> Pruner:
+        return Pruner(self.root.flow)
 
     @cached_property
     def _classifiers(self) -> dict[Optimizer, Callable[[Action], tuple[str, ...]]]:

@@ -75,7 +75,7 @@ class Diagnosis:
 @dataclass(frozen=True)
 class Subscription:
     """What a method of a rule wants to see: ``topic`` is "call", "method", "reference", "node", "class",
-    "function" or "flow"."""
+    "function", "flow" or "outermost flow"."""
 
     topic: str
     keys: tuple[Any, ...] = ()
@@ -140,10 +140,12 @@ def on_function() -> Callable[[_MethodT], _MethodT]:
     return _subscribe("function", ())
 
 
-def on_flow(*called: str, also: Sequence[str] = ()) -> Callable[[_MethodT], _MethodT]:
+def on_flow(*called: str, also: Sequence[str] = (), outermost: bool = False) -> Callable[[_MethodT], _MethodT]:
     """See the flow of each function (calls followed) in which one of these names is called, and one of ``also`` if
-    any are given: ``check(root, unit)``."""
-    return _subscribe("flow", (tuple(frozenset(names) for names in (called, also) if names),))
+    any are given: ``check(root, unit)``. Functions that only pass on to another are left out; with ``outermost`` those
+    that are called in the file instead, because what is wrong in them depends on the caller."""
+    topic = "outermost flow" if outermost else "flow"
+    return _subscribe(topic, (tuple(frozenset(names) for names in (called, also) if names),))
 
 
 class Rule:

@@ -33,11 +33,13 @@ class Dispatcher:
         self._module_classes: list[_Handler] = []
         self._functions: list[_Handler] = []
         self._flows: dict[tuple[frozenset[str], ...], list[_Handler]] = {}
+        self._outermost_flows: dict[tuple[frozenset[str], ...], list[_Handler]] = {}
         for rule in rules:
             instance = rule()
             for subscription, method in rule.handlers():
                 self._subscribe(subscription.topic, subscription.keys, (rule, getattr(instance, method)))
         self._referred = frozenset(self._references)
+        self._asked = frozenset(name for wanted in self._flows for names in wanted for name in names)
         self._tails = frozenset(name.rpartition(".")[2] for name in self._calls)
 
     def _subscribe(self, topic: str, keys: tuple[Any, ...], handler: _Handler) -> None:
@@ -67,6 +69,8 @@ class Dispatcher:
                 self._functions.append(handler)
             case "flow":
                 self._flows.setdefault(keys[0], []).append(handler)
+            case "outermost flow":
+                self._outermost_flows.setdefault(keys[0], []).append(handler)
             case _:
                 raise ValueError(f"unknown topic {topic!r}")
 
@@ -103,7 +107,10 @@ class Dispatcher:
             if self._module_classes and view.is_module:
                 deliver(self._module_classes, view)
         for wanted, handlers in self._flows.items():
-            for root in unit.roots(*wanted):
+            for root in unit.working_roots(wanted, self._asked):
+                deliver(handlers, root)
+        for wanted, handlers in self._outermost_flows.items():
+            for root in unit.outermost_roots(*wanted):
                 deliver(handlers, root)
         return tuple(found)
 

@@ -98,7 +98,8 @@ class Expander:
         bound = {name: self._ref(item, context) for name, item in call.bound.items()}
         suffix = f"@{next(self._calls)}"
         inner = _Context(bound, receiver, suffix, (*context.active, function))
-        return Followed(function, self._expand(self._tracer.function(function), inner), call.node)
+        given = arguments if receiver is None else (receiver, *arguments)
+        return Followed(function, self._expand(self._tracer.function(function), inner), call.node, given)
 
     def _ref(self, ref: Ref, context: _Context) -> Ref:
         """A callee's object as an object of the root."""

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from torchlint.semantics.kinds import Kind
+from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.scopes import FunctionNode
 
 
@@ -127,11 +127,12 @@ class Invocation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Followed:
-    """The body of a called function in place of the call."""
+    """The body of a called function in place of the call. ``given``: the object and the values that it was given."""
 
     function: FunctionNode
     body: Flow
     node: ast.Call
+    given: tuple[Ref, ...] = ()
 
 
 Flow = Steps | Branch | Loop | Attempt | Within | Jump | Invocation | Followed | Action
@@ -186,35 +187,43 @@ def actions(flow: Flow) -> Iterator[Action]:
             yield inner
 
 
-def pruned(flow: Flow, keep: Callable[[Action], bool]) -> Flow:
-    """The tree with only the actions to keep, and with the structure around them and around jumps."""
-    match flow:
-        case Action():
-            return flow if keep(flow) else EMPTY
-        case Steps(steps=steps):
-            return sequence([step for step in (pruned(step, keep) for step in steps) if not is_empty(step)])
-        case Branch(test=test, arms=arms, node=node):
-            kept = tuple(pruned(arm, keep) for arm in arms)
-            return EMPTY if all(map(is_empty, kept)) else Branch(test, kept, node)
-        case Loop(iterable=iterable, body=body, orelse=orelse, node=node):
-            inner, after = pruned(body, keep), pruned(orelse, keep)
-            kept_loop = _matters(inner, "raise", "return") or not is_empty(after)
-            return Loop(iterable, inner, after, node) if kept_loop else EMPTY
-        case Attempt(body=body, handlers=handlers, orelse=orelse, final=final, node=node):
-            parts = [pruned(part, keep) for part in (body, *handlers, orelse, final)]
-            if all(map(is_empty, parts)):
-                return EMPTY
-            return Attempt(parts[0], tuple(parts[1:-2]), parts[-2], parts[-1], node)
-        case Within(contexts=contexts, body=body, node=node):
-            inner = pruned(body, keep)
-            return EMPTY if is_empty(inner) else Within(contexts, inner, node)
-        case Followed(function=function, body=body, node=node):
-            inner = pruned(body, keep)
-            return Followed(function, inner, node) if _matters(inner, "raise") else EMPTY
-        case Jump() | Invocation():
-            return flow
+#: Kinds of values that tell a called function nothing about training.
+_PLAIN = frozenset((What.NUMBER, What.TEXT, What.NONE, What.DEVICE, What.DTYPE, What.GENERATOR))
+
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict)
 
 
-def _matters(body: Flow, *jumps: str) -> bool:
-    """Whether the body of a loop or called function has actions, or jumps that lead out of what holds it."""
-    return any(isinstance(inner, Action) or (isinstance(inner, Jump) and inner.to in jumps) for inner in walk(body))
+def only_passes_on(flow: Flow, asked: frozenset[str]) -> bool:
+    """Whether a flow is one call of a function of this file, outside of loops and contexts, and adds nothing to what
+    that function does by itself: as the ``main(parse_args())`` of a script. ``asked``: names of methods that matter."""
+    calls: list[Followed] = []
+    stack = [flow]
+    while stack:
+        current = stack.pop()
+        match current:
+            case Steps() | Branch() | Attempt():
+                stack.extend(children(current))
+            case Followed(body=body):
+                if any(_is_about_training(action, asked) for action in actions(body)):
+                    calls.append(current)
+            case Action():
+                if _is_about_training(current, asked):
+                    return False
+            case Loop() | Within():
+                if any(_is_about_training(action, asked) for action in actions(current)):
+                    return False
+            case Jump() | Invocation():
+                pass
+    return len(calls) == 1 and all(map(_is_plain, calls[0].given))
+
+
+def _is_about_training(action: Action, asked: frozenset[str]) -> bool:
+    if action.verb.rpartition(".")[2] in asked:
+        return True
+    named = action.arguments if action.receiver is None else (action.receiver, *action.arguments)
+    return not all(_is_plain(ref) or (not ref.path and isinstance(ref.node, _DISPLAYS)) for ref in named)
+
+
+def _is_plain(ref: Ref) -> bool:
+    kind = ref.kind
+    return kind is None or kind.what in _PLAIN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torchlint.semantics.call_kinds import WRAPPERS, CallKinds
 from torchlint.semantics.element_kinds import ElementKinds
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 12
+_UNASKED = object()
 _PROVEN, _LIKELY = Grade.PROVEN, Grade.LIKELY
 
 #: Attributes of a tensor that are tensors, and those that are something else.
@@ -40,6 +41,7 @@ class KindInference:
 
     def __init__(self, semantics: Semantics) -> None:
         self._semantics = semantics
+        self._memo = semantics.module.memo
         self._instances = InstanceKinds(semantics)
         self._elements = ElementKinds(semantics, self.kind)
         self._calls = CallKinds(semantics, self, self._instances)
@@ -47,11 +49,14 @@ class KindInference:
 
     def kind(self, expression: ast.expr | None) -> Kind | None:
         """What an expression is, or None where there is no evidence or the evidence disagrees."""
-        if expression is None or self._depth > _DEEPEST:
+        if expression is None:
             return None
+        memo = self._memo
+        known = memo.recalled(("kind", expression), _UNASKED)
+        if known is not _UNASKED or self._depth > _DEEPEST:
+            return cast("Kind | None", known) if known is not _UNASKED else None
         self._depth += 1
         try:
-            memo = self._semantics.module.memo
             return memo.cached(("kind", expression), lambda: self._kind(expression), None)
         finally:
             self._depth -= 1

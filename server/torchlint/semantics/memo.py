@@ -106,6 +106,10 @@ class Memo:
         cache[key] = value
         return value
 
+    def recalled(self, key: Hashable, unknown: object) -> object:
+        """The value that ``cached`` keeps for ``key``; ``unknown`` where it keeps none."""
+        return self._frames[-1].cache.get(key, unknown)
+
     def _still_good(self, entry: _Entry) -> bool:
         """Whether nothing that the entry read has changed since the version in which it was last asked for."""
         return all(

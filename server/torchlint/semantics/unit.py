@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TypeVar
 
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.expansion import Expander
-from torchlint.semantics.flow import EMPTY, Flow
+from torchlint.semantics.flow import EMPTY, Flow, only_passes_on
 from torchlint.semantics.index import PartIndex, index_of
 from torchlint.semantics.module import UnitNodes
 from torchlint.semantics.scopes import FunctionNode
@@ -91,6 +91,21 @@ class Unit:
                 yield Root(function, partial(flow_of, self.semantics, function))
         if self._nodes.kind == "module":
             yield Root(None, self._module_flow)
+
+    def working_roots(self, called: Sequence[frozenset[str]], asked: frozenset[str]) -> Iterator[Root]:
+        """The same without those that only pass on to another function, which is a root itself. ``asked``: the methods
+        that matter to whoever looks at a root of this unit."""
+        for root in self.roots(*called):
+            key = ("passes on", root.function)
+            memo = self.semantics.module.memo
+            if not memo.cached(key, partial(only_passes_on, root.flow, asked), False):
+                yield root
+
+    def outermost_roots(self, *called: frozenset[str]) -> Iterator[Root]:
+        """The same without the functions that something in the file calls."""
+        for root in self.roots(*called):
+            if root.function is None or not self.semantics.callers(root.function):
+                yield root
 
     def _module_flow(self) -> Flow:
         parts = self._nodes.parts

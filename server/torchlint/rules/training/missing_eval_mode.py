@@ -112,12 +112,12 @@ class MissingEvalMode(Rule):
     fix = FixKind.UNSAFE
     summary = "Dropout and batch normalization behave as in training during the evaluation."
 
-    @on_flow("no_grad", "inference_mode", "set_grad_enabled")
+    @on_flow("no_grad", "inference_mode", "set_grad_enabled", outermost=True)
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         if Duty.MODES in owned_duties(semantics, root.function):
             return
-        if root.function is not None and (root.function.name == "__init__" or semantics.callers(root.function)):
+        if root.function is not None and root.function.name == "__init__":
             return  # building a thing is no evaluation; a function that is called is judged where it is
         found = training_of(semantics, root)
         told: set[ast.AST] = set()

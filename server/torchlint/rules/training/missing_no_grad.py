@@ -101,13 +101,11 @@ class MissingNoGrad(Rule):
     fix = FixKind.UNSAFE
     summary = "An evaluation keeps activations for a backward pass that never comes."
 
-    @on_flow("eval", "train")
+    @on_flow("eval", "train", outermost=True)
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         if Duty.NO_GRAD in owned_duties(semantics, root.function):
             return
-        if root.function is not None and semantics.callers(root.function):
-            return  # judged where it is called
         found = training_of(semantics, root)
         if any(action.verb == "torch.set_grad_enabled" for action in found.actions):
             return

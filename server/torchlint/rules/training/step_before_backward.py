@@ -97,6 +97,8 @@ class StepBeforeBackward(Rule):
             return
         for optimizer in found.optimizers:
             events = found.events_of(optimizer)
+            if not violations(_TABLE, found.flow_for(events), events):
+                continue  # unseen code only takes violations away
 
             def classify(action: Action) -> tuple[str, ...]:
                 return events(action) or ((_UNSEEN,) if _is_unseen(action) else ())  # noqa: B023

@@ -100,6 +100,8 @@ class ZeroGradBeforeStep(Rule):
             return
         for optimizer in found.optimizers:
             events = found.events_of(optimizer)
+            if not violations(_TABLE, found.flow_for(events), events):
+                continue  # unseen code only takes violations away
 
             def classify(action: Action) -> tuple[str, ...]:
                 return events(action) or ((_UNSEEN,) if may_touch_gradients(action) else ())  # noqa: B023
