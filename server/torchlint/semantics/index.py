@@ -73,6 +73,16 @@ def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
     return cast("tuple[frozenset[str], frozenset[str]]", known)
 
 
+def attributes_written(part: Part) -> frozenset[str]:
+    """The names of all attributes that the code of a part assigns on anything but ``self``."""
+    known = part.__dict__.get("_attributes_written")
+    if known is None:
+        written = (node for node in index_of(part).all(ast.Attribute) if isinstance(node.ctx, ast.Store))
+        known = frozenset(node.attr for node in written if getattr(node.value, "id", "") != "self")
+        part.__dict__["_attributes_written"] = known
+    return cast("frozenset[str]", known)
+
+
 def names_read(part: Part) -> frozenset[str]:
     """The plain names that the code of a part reads."""
     known = part.__dict__.get("_names_read")

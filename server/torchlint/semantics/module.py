@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from torchlint.semantics.index import PartIndex, attributes_read, evaluated_inside, index_of, names_read
+from torchlint.semantics.index import (
+    PartIndex,
+    attributes_read,
+    attributes_written,
+    evaluated_inside,
+    index_of,
+    names_read,
+)
 from torchlint.semantics.memo import Memo, Read
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope
 from torchlint.syntax import Group, Part, SyntaxModule, parent_of, part_of
@@ -106,6 +113,8 @@ class ModuleFacts:
             return tuple(self._calls_of(read[1]))
         if kind == "attribute read":
             return read[1] in self._attributes_read()[read[2]]
+        if kind == "attribute written":
+            return any(read[1] in attributes_written(part) for group in self.syntax.groups for part in group.parts)
         if kind == "base":
             return any(read[1] in facts.base_names for facts in self._classes.values())
         if kind == "reaches":
@@ -199,6 +208,10 @@ class ModuleFacts:
     def reads_attribute(self, name: str, *, of_others: bool = False) -> bool:
         """Whether anything in the file reads an attribute ``....name``; ``of_others``: of anything but ``self``."""
         return bool(self.memo.read(("attribute read", name, of_others)))
+
+    def writes_attribute_of_others(self, name: str) -> bool:
+        """Whether anything in the file assigns an attribute ``....name`` of anything but ``self``."""
+        return bool(self.memo.read(("attribute written", name)))
 
     def is_base(self, name: str) -> bool:
         """Whether a top-level class of the file names ``name`` as a base class."""
