@@ -24,6 +24,33 @@ def is_dtype(name: str) -> bool:
     return name in _DTYPES
 
 
+# torch 2.13: the tensor types of torch and torch.cuda that can be called, and the dtype of what they make.
+_LEGACY_CONSTRUCTORS = {
+    "Tensor": "float32",
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}
+LEGACY_CONSTRUCTORS = (
+    *(f"torch.{name}" for name in _LEGACY_CONSTRUCTORS),
+    *(f"torch.cuda.{name}" for name in _LEGACY_CONSTRUCTORS if name != "Tensor"),
+)
+
+
+def legacy_constructor_dtype(name: str) -> str | None:
+    """The dtype that calling a tensor type makes: ``torch.int64`` for ``torch.cuda.LongTensor``; else None."""
+    head, _, tail = name.rpartition(".")
+    dtype = _LEGACY_CONSTRUCTORS.get(tail) if head in ("torch", "torch.cuda") else None
+    return None if dtype is None else f"torch.{dtype}"
+
+
 @cache
 def is_known_name(name: str) -> bool:
     """Whether the data files know a public name (used to tell where a star import takes a name from)."""
