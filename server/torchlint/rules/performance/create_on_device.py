@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from torchlint.finding import Severity
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.creations import creation_of
 from torchlint.idioms.devices import device_evidence
+from torchlint.idioms.hard_coded_devices import hard_coded_move
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Grade
 from torchlint.semantics.scopes import Binding
@@ -22,11 +24,6 @@ _WRAP_DATA = frozenset(("torch.as_tensor", "torch.asarray"))
 _TAKE_DATA = frozenset(("torch.tensor", "torch.scalar_tensor"))
 #: These are given tensors, or are methods of one.
 _TAKE_TENSORS = ("torch.nested.", "torch.Tensor.", "torch.sparse_")
-#: What may stand between the creation and the move without a difference to the result.
-_BETWEEN = frozenset(
-    "unsqueeze squeeze view reshape flatten expand repeat transpose permute t float double half bfloat16 long int bool "
-    "contiguous".split()
-)
 _MAKES_A_DIFFERENCE = ("device", "generator", "out", "pin_memory", "layout")
 
 
@@ -97,7 +94,7 @@ class CreateOnDevice(Rule):
         if move is None:
             return
         assert isinstance(call.func, ast.Attribute)
-        factory = _factory(call.func.value, unit)
+        factory = creation_of(unit.semantics, call.func.value)
         earlier = None
         if factory is None:
             earlier, factory = _statement_before(call, unit)
@@ -106,6 +103,8 @@ class CreateOnDevice(Rule):
         facts = factory_facts(unit.semantics.name(factory.func))
         if facts is None or not _is_created_on_cpu(factory, facts, unit) or _device_is_set_around(call, unit):
             return
+        if hard_coded_move(unit.semantics, call) is not None:
+            return  # TL125 says more: the device is the input's
         shown = ast.unparse(factory.func)
         message = f"`{shown}` makes the tensor on the CPU and `.{_shown_call(call)}` copies it: "
         # The data of `torch.tensor` come from the host in any case; only one tensor and one call are saved.
@@ -152,21 +151,6 @@ def _is_cpu(device: ast.expr, unit: Unit) -> bool:
     return unit.semantics.literal(value.args[0]) == "cpu"
 
 
-def _factory(expression: ast.expr, unit: Unit) -> ast.Call | None:
-    """The call that creates a tensor, through changes of its shape and dtype."""
-    while (
-        isinstance(expression, ast.Call)
-        and isinstance(expression.func, ast.Attribute)
-        and expression.func.attr in _BETWEEN
-        and not unit.semantics.names(expression.func)
-    ):
-        expression = expression.func.value
-    if not isinstance(expression, ast.Call):
-        return None
-    name = unit.semantics.name(expression.func)
-    return expression if name and factory_facts(name) is not None else None
-
-
 def _statement_before(call: ast.Call, unit: Unit) -> tuple[ast.stmt | None, ast.Call | None]:
     """``x = torch.zeros(n)`` right before ``x = x.to(device)``: that statement and the creation."""
     assert isinstance(call.func, ast.Attribute)
@@ -183,7 +167,7 @@ def _statement_before(call: ast.Call, unit: Unit) -> tuple[ast.stmt | None, ast.
         return None, None
     if len(before.targets) != 1 or not _is_right_before(before, statement, unit):
         return None, None
-    return before, _factory(before.value, unit)
+    return before, creation_of(unit.semantics, before.value)
 
 
 def _is_right_before(first: ast.stmt, second: ast.stmt, unit: Unit) -> bool:
