@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
+_DEEPEST = 4
 _OFF = frozenset(("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"))
 _ON = frozenset(("torch.enable_grad", "torch.autograd.enable_grad"))
 _SETS = frozenset(
@@ -85,3 +87,34 @@ def _mode_of(semantics: Semantics, context: ast.expr) -> GradMode | None:
     if _HARMLESS.match(name) or (isinstance(called, ast.Name) and called.id in (*_BUILTIN_DECORATORS, "open")):
         return None
     return GradMode.UNKNOWN
+
+
+def is_recorded(semantics: Semantics, node: ast.AST, depth: int = 0) -> bool | None:
+    """Whether an operation is recorded, by its own function and the callers in the file; None where nothing around
+    says so and the callers cannot be seen."""
+    mode = grad_mode_at(semantics, node).mode
+    if mode is not GradMode.AS_CALLED:
+        return mode is GradMode.ON
+    if depth == 0 and any(isinstance(parent_of(call), ast.Expr) for call in _switches(semantics)):
+        return False
+    function = enclosing_function(node)
+    if function is None:
+        return None if _in_lambda(node) else True
+    if enclosing_function(function) is not None or depth > _DEEPEST:
+        return None
+    answers = [is_recorded(semantics, call, depth + 1) for call in semantics.callers(function)]
+    if False in answers:
+        return False
+    return True if answers and None not in answers else None
+
+
+def _switches(semantics: Semantics) -> tuple[ast.Call, ...]:
+    """Calls that turn gradients off or on from there on."""
+    return (*semantics.module.calls_of("set_grad_enabled"), *semantics.module.calls_of("_set_grad_enabled"))
+
+
+def _in_lambda(node: ast.AST) -> bool:
+    current: ast.AST | None = node
+    while current is not None and not isinstance(current, ast.Lambda):
+        current = parent_of(current)
+    return current is not None
