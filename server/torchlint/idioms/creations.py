@@ -7,19 +7,21 @@ import ast
 from torchlint.semantics.semantics import Semantics
 from torchlint.torch_api import factory_facts
 
+#: What gives the same elements in another shape, in memory of its own or laid out as it was.
+SHAPES = frozenset("unsqueeze squeeze view reshape flatten repeat transpose permute t contiguous".split())
 #: What may stand between the creation and a move without a difference to the result.
-_BETWEEN = frozenset(
-    "unsqueeze squeeze view reshape flatten expand repeat transpose permute t float double half bfloat16 long int bool "
-    "contiguous".split()
-)
+_BETWEEN = SHAPES | frozenset("expand float double half bfloat16 long int bool".split())
 
 
-def creation_of(semantics: Semantics, expression: ast.expr) -> ast.Call | None:
-    """``torch.zeros(n)`` of ``torch.zeros(n)``, ``torch.zeros(n).view(2, -1).long()`` and the like; else None."""
+def creation_of(semantics: Semantics, expression: ast.expr, through: frozenset[str] = _BETWEEN) -> ast.Call | None:
+    """``torch.zeros(n)`` of ``torch.zeros(n)``, ``torch.zeros(n).view(2, -1).long()`` and the like; else None.
+
+    ``through``: the methods that may stand behind it.
+    """
     while (
         isinstance(expression, ast.Call)
         and isinstance(expression.func, ast.Attribute)
-        and expression.func.attr in _BETWEEN
+        and expression.func.attr in through
         and not semantics.names(expression.func)
     ):
         expression = expression.func.value
