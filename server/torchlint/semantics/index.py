@@ -6,6 +6,7 @@ An index holds nothing of other parts, so it lives as long as its part.
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
@@ -30,6 +31,39 @@ class PartIndex:
     called: set[str] = field(default_factory=set)
     #: Names that are assigned from a name or attribute (``ce = F.cross_entropy``): other names for something.
     aliases: set[str] = field(default_factory=set)
+    #: All nodes, each before what is inside it. ``_order`` of a node is its place here.
+    _flat: list[ast.AST] = field(default_factory=list)
+    #: For each node the place behind the last node inside it; made when it is first asked for.
+    _ends: list[int] = field(default_factory=list)
+    #: The places of the nodes of each type that was searched.
+    _places: dict[type[ast.AST], list[int]] = field(default_factory=dict)
+
+    def within(self, root: ast.AST, node_type: type[ast.AST]) -> list[ast.AST]:
+        """The nodes of a type inside ``root`` (itself included)."""
+        found = self.nodes.get(node_type)
+        if not found:
+            return []
+        places = self._places.get(node_type)
+        if places is None:
+            places = self._places[node_type] = [node._order for node in found]  # type: ignore[attr-defined]
+        start, end = self._extent(root)
+        return found[bisect_left(places, start) : bisect_left(places, end)]
+
+    def contains(self, root: ast.AST, node: ast.AST) -> bool:
+        """Whether ``node`` is ``root`` or stands inside it."""
+        start, end = self._extent(root)
+        return start <= node._order < end  # type: ignore[attr-defined, no-any-return]
+
+    def _extent(self, root: ast.AST) -> tuple[int, int]:
+        flat, ends = self._flat, self._ends
+        if not ends:
+            ends += range(1, len(flat) + 1)
+            for place in range(len(flat) - 1, -1, -1):
+                holder = flat[place].__dict__.get("_parent")
+                if holder is not None and ends[holder._order] < ends[place]:
+                    ends[holder._order] = ends[place]
+        start: int = root._order  # type: ignore[attr-defined]
+        return start, ends[start]
 
     def all(self, *types: type[_NodeT]) -> Iterator[_NodeT]:
         for node_type in types:
@@ -131,11 +165,13 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
 def _index(part: Part) -> PartIndex:
     top = Scope(None, None, of_member=part.lead == 1)
     index = PartIndex(part, top)
-    nodes, child_fields, enter = index.nodes, _CHILD_FIELDS, _ENTER
+    nodes, flat, child_fields, enter = index.nodes, index._flat, _CHILD_FIELDS, _ENTER
     stack: list[tuple[ast.AST, Scope]] = [(statement, top) for statement in reversed(part.body)]
     while stack:
         node, scope = stack.pop()
         node_type = node.__class__
+        node._order = len(flat)  # type: ignore[attr-defined]
+        flat.append(node)
         if node_type is ast.Name:
             node._scope = scope  # type: ignore[attr-defined]
         known = nodes.get(node_type)

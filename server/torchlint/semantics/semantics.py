@@ -324,35 +324,18 @@ def kind_now(memo: Memo, expression: ast.expr) -> Kind | None:
 
 def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
     """The nodes of some types inside ``root`` (itself included), in the order of the source."""
-    part = part_of(root)
-    found = [node for node_type in types for node in index_of(part).nodes.get(node_type, ())]
-    if len(types) > 1:
-        found.sort(key=lambda node: (_line(node), _column(node)))
-    if len(part.body) == 1 and part.body[0] is root:
-        return iter(found)
-    if getattr(root, "decorator_list", None) or not all(hasattr(node, "lineno") for node in (root, *found[:1])):
-        return (node for node in found if contains(root, node))
-    # A decorator stands before its definition; anything else is inside exactly if its text is.
-    start, end = _start(root), _end(root)
-    return (node for node in found if start <= _start(node) and _end(node) <= end)
-
-
-def _start(node: ast.AST) -> tuple[int, int]:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
-
-
-def _end(node: ast.AST) -> tuple[int, int]:
-    return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+    index = index_of(part_of(root))
+    if len(types) == 1:
+        return iter(index.within(root, types[0]))
+    found = [node for node_type in types for node in index.within(root, node_type)]
+    found.sort(key=lambda node: (_line(node), _column(node)))
+    return iter(found)
 
 
 def contains(root: ast.AST, node: ast.AST) -> bool:
-    """Whether ``node`` is ``root`` or stands inside it (both of one part)."""
-    current: ast.AST | None = node
-    while current is not None:
-        if current is root:
-            return True
-        current = None if "_part" in current.__dict__ else parent_of(current)
-    return False
+    """Whether ``node`` is ``root`` or stands inside it."""
+    part = part_of(root)
+    return part_of(node) is part and index_of(part).contains(root, node)
 
 
 def element_of(value: ast.expr, path: Sequence[int | None]) -> ast.expr | None:

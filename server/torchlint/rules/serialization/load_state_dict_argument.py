@@ -36,7 +36,7 @@ class LoadStateDictArgument(Rule):
     from torch import nn
 
     model = nn.Linear(4, 2)
-    model.load_state_dict(torch.load("model.pt"))
+    model.load_state_dict(torch.load("model.pt", map_location="cpu"))
     ```
 
     ## Exceptions
@@ -98,4 +98,5 @@ def _has_state_dict(state: ast.expr, unit: Unit) -> bool:
 
 
 def _load(edit: Editor, state: ast.expr) -> None:
-    edit.wrap(state, f"{edit.spell('torch.load')}(", ")")
+    # What is loaded is copied to where the parameters are, so the file's own devices do not matter.
+    edit.wrap(state, f"{edit.spell('torch.load')}(", ', map_location="cpu")')

@@ -80,7 +80,7 @@ class DiscardedResult(Rule):
         shown, result = _short(tensor), _short(call)
         message = f"`{result}` returns a new tensor, which is thrown away: `{shown}` stays as it was."
         fixes = []
-        if isinstance(tensor, ast.Name | ast.Attribute):
+        if isinstance(tensor, ast.Name) or (isinstance(tensor, ast.Attribute) and tensor.attr != "data"):
             fixes = [
                 FixPlan(
                     f"Assign the result to `{shown}`",
