@@ -1,0 +1,72 @@
+"""Which torchvision transforms draw at random, and which datasets are made with them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.idioms.loader_use import made_by
+from torchlint.semantics.literals import UNKNOWN
+from torchlint.semantics.semantics import Semantics, argument
+
+_MODULES = ("torchvision.transforms.v2.", "torchvision.transforms.")
+#: Besides those that begin with "Random" (torchvision 0.28).
+_RANDOM = frozenset(
+    "ColorJitter AutoAugment RandAugment TrivialAugmentWide AugMix ElasticTransform MixUp CutMix ScaleJitter".split()
+)
+#: Datasets that are, or choose from, the dataset that they are given first.
+_PARTS = ("torch.utils.data.Subset", "torch.utils.data.random_split")
+_DEEPEST = 5
+
+
+def random_transform(semantics: Semantics, pipeline: ast.expr | None, depth: int = 0) -> ast.Call | None:
+    """The first transform of a pipeline that draws at random; None if there is none, or the pipeline is not known."""
+    made = semantics.value_of(pipeline) if isinstance(pipeline, ast.Name) else made_by(semantics, pipeline)
+    if not isinstance(made, ast.Call) or depth > _DEEPEST:
+        return None
+    name = next((name for name in _names(semantics, made)), "")
+    if name == "Compose":
+        return next(_random_steps(semantics, argument(made, 0, "transforms"), depth + 1), None)
+    if not name.startswith("Random") and name not in _RANDOM:
+        return None
+    chance = semantics.literal(argument(made, None, "p"))
+    return None if chance is not UNKNOWN and chance == 0 and argument(made, None, "p") is not None else made
+
+
+def _names(semantics: Semantics, made: ast.Call) -> Iterator[str]:
+    name = semantics.name(made.func)
+    for module in _MODULES:
+        if name.startswith(module):
+            yield name[len(module) :].rpartition(".")[2]
+            return
+
+
+def _random_steps(semantics: Semantics, steps: ast.expr | None, depth: int) -> Iterator[ast.Call]:
+    match semantics.value_of(steps):
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            for element in elements:
+                found = random_transform(semantics, element, depth)
+                if found is not None:
+                    yield found
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            yield from _random_steps(semantics, left, depth)
+            yield from _random_steps(semantics, right, depth)
+
+
+def random_transform_of(semantics: Semantics, dataset: ast.Call) -> ast.Call | None:
+    """The random transform that a dataset is made with, by position or as ``transform=``."""
+    given = [*dataset.args[1:], *(item.value for item in dataset.keywords if item.arg in ("transform", "transforms"))]
+    found = (random_transform(semantics, value) for value in given if not isinstance(value, ast.Starred))
+    return next((item for item in found if item is not None), None)
+
+
+def whole_dataset(semantics: Semantics, dataset: ast.expr | None, depth: int = 0) -> ast.Call | None:
+    """The call that made the dataset of which a value is a part (``Subset(full, ...)``), or the value itself."""
+    made = made_by(semantics, dataset)
+    if made is None and isinstance(dataset, ast.Name):
+        definitions = semantics.definitions(dataset)
+        value = definitions[0].value if len(definitions) == 1 else None
+        made = value if isinstance(value, ast.Call) and semantics.is_named(value.func, *_PARTS) else None
+    if made is not None and semantics.is_named(made.func, *_PARTS) and depth < _DEEPEST:
+        return whole_dataset(semantics, argument(made, 0, "dataset"), depth + 1)
+    return made

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from torchlint.idioms.augmentation import random_transform, random_transform_of, whole_dataset
+from torchlint.idioms.loader_use import Phase, evaluated_loaders, hook_phase, stated_phase, trained_loaders
+from torchlint.idioms.loaders import LOADER, loader_argument
+from torchlint.idioms.stated import is_stated
+from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_keyword
+from torchlint.semantics.semantics import Semantics, argument, enclosing_function
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+_EVALUATION = re.compile(
+    r"^(val|valid|validation|test|testing|dev|eval|evaluation)(_?(set|data|dataset|loader|ds|dl|dataloader))?$"
+)
+_ON_PURPOSE = re.compile(r"(?<![a-z])tta(?![a-z])|test.?time|augment\w* (the )?(test|val)|on purpose|robustness", re.IGNORECASE)
+
+
+class AugmentedValidation(Rule):
+    """## What it does
+
+    Reports torchvision transforms that draw at random (`RandomResizedCrop`, `RandomHorizontalFlip`, `ColorJitter`, ...)
+    where they reach validation or test data: given to a dataset that is for evaluation, or to one that is split into
+    training and validation parts.
+
+    ## Why is this bad?
+
+    The score is measured on other images in each run and each epoch, and on harder ones than the model will meet.
+    Epochs cannot be compared, so early stopping and the choice of the best model follow the noise.
+
+    ## Example
+
+    ```python
+    from torch.utils.data import random_split
+    from torchvision import datasets, transforms
+
+    augment = transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()])
+    full = datasets.ImageFolder("images", transform=augment)
+    train_set, val_set = random_split(full, [0.8, 0.2])
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+    from torch.utils.data import Subset
+    from torchvision import datasets, transforms
+
+    augment = transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()])
+    plain = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor()])
+    augmented = datasets.ImageFolder("images", transform=augment)
+    order = torch.randperm(len(augmented)).tolist()
+    train_set = Subset(augmented, order[1000:])
+    val_set = Subset(datasets.ImageFolder("images", transform=plain), order[:1000])
+    ```
+
+    ## Exceptions
+
+    Augmentation at test time that a comment or a name announces; transforms that are set afterwards
+    (`val_set.dataset.transform = ...`); pipelines that are not known from the file; tests. What is for evaluation is
+    told by literals (`train=False`), by names (`val_set`) and by loops that evaluate.
+
+    ## References
+
+    - [Transforms](https://docs.pytorch.org/vision/stable/transforms.html)
+    """
+
+    code = "TL511"
+    name = "augmented-validation"
+    level = Level.WARNING
+    summary = "Validation images are changed at random: scores are noisy and cannot be compared."
+
+    @on_keyword(lambda name: name in ("transform", "transforms"))
+    def check_dataset(self, keyword: ast.keyword, unit: Unit) -> Iterator[Diagnosis]:
+        call = parent_of(keyword)
+        if not isinstance(call, ast.Call) or not _is_for_evaluation(call, unit.semantics):
+            return
+        drawn = random_transform(unit.semantics, keyword.value)
+        if drawn is None or _is_meant(call, unit):
+            return
+        shown = _shown(call)
+        message = f"{_name(drawn)} changes the samples of {shown}, which are for evaluation, at random each time."
+        yield self.found(keyword.value, message, related=[(drawn, "draws at random")])
+
+    @on_call("torchvision.transforms.Compose", "torchvision.transforms.v2.Compose")
+    def check_table(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        key = _key_of(call)
+        if key is None or not _EVALUATION.match(key):
+            return
+        drawn = random_transform(unit.semantics, call)
+        if drawn is None or _is_meant(call, unit) or not _has_training_key(call):
+            return
+        message = f"{_name(drawn)} changes the samples of `{key}`, which are for evaluation, at random each time."
+        yield self.found(drawn, message)
+
+    @on_call("torch.utils.data.random_split", "torch.utils.data.Subset")
+    def check_split(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        names = [name for name in _bound_names(call) if _is_evaluation_name(name)]
+        if not names:
+            return
+        made = whole_dataset(semantics, argument(call, 0, "dataset"))
+        drawn = random_transform_of(semantics, made) if made is not None else None
+        if made is None or drawn is None or _is_meant(call, unit):
+            return
+        message = f"`{names[0]}` is a part of a dataset that {_name(drawn)} changes at random: its samples vary."
+        yield self.found(call, message, related=[(made, "the whole dataset"), (drawn, "draws at random")])
+
+    @on_call(LOADER)
+    def check_loader(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        dataset = loader_argument(call, "dataset")
+        if dataset is None or not _evaluates(call, semantics):
+            return
+        made = whole_dataset(semantics, dataset)
+        drawn = random_transform_of(semantics, made) if made is not None else None
+        if made is None or drawn is None or _is_meant(call, unit) or _is_meant(made, unit):
+            return
+        if _is_reported_where_made(dataset, made, semantics):
+            return
+        message = f"This loader is for evaluation, and {_name(drawn)} changes its samples at random each time."
+        yield self.found(dataset, message, related=[(made, "made with random transforms"), (drawn, "draws at random")])
+
+
+def _evaluates(call: ast.Call, semantics: Semantics) -> bool:
+    if call in trained_loaders(semantics):
+        return False
+    if any(_is_evaluation_name(name) for name in _bound_names(call)):
+        return True
+    if hook_phase(semantics, call) is Phase.EVALUATION:
+        return True
+    # A loop that evaluates may look at the training data: another loader of the dataset has to be trained on.
+    return (
+        call in evaluated_loaders(semantics)
+        and any(other is not call and _same_dataset(semantics, call, other) for other in trained_loaders(semantics))
+        and loader_argument(call, "sampler") is not None
+    )
+
+
+def _same_dataset(semantics: Semantics, one: ast.Call, other: ast.Call) -> bool:
+    first = whole_dataset(semantics, loader_argument(one, "dataset"))
+    return first is not None and first is whole_dataset(semantics, loader_argument(other, "dataset"))
+
+
+def _is_reported_where_made(dataset: ast.expr, made: ast.Call, semantics: Semantics) -> bool:
+    """Whether the dataset, or the part of it, already has a finding where it is made."""
+    if _is_for_evaluation(made, semantics) and any(item.arg in ("transform", "transforms") for item in made.keywords):
+        return True
+    if not isinstance(dataset, ast.Name | ast.Attribute):
+        return False
+    name = dataset.id if isinstance(dataset, ast.Name) else dataset.attr
+    return _is_evaluation_name(name) and name not in _bound_names(made)
+
+
+def _is_for_evaluation(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a dataset that is made here is for evaluation, by a literal or by what it is called."""
+    stated = stated_phase(semantics, call)
+    if stated is not None:
+        return stated is Phase.EVALUATION
+    return any(_is_evaluation_name(name) for name in _bound_names(call))
+
+
+def _bound_names(call: ast.Call) -> tuple[str, ...]:
+    """The names and attributes that a value is assigned to as it is, or in parts."""
+    statement = parent_of(call)
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is not call:
+        return ()
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return tuple(getattr(part, "attr", getattr(part, "id", "")) for part in parts)
+
+
+def _is_evaluation_name(name: str) -> bool:
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+    return "train" not in words and any(_EVALUATION.match(word) for word in words)
+
+
+def _key_of(call: ast.Call) -> str | None:
+    """The key of a literal dict under which a value stands."""
+    holder = parent_of(call)
+    if not isinstance(holder, ast.Dict) or call not in holder.values:
+        return None
+    key = holder.keys[holder.values.index(call)]
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+
+
+def _has_training_key(call: ast.Call) -> bool:
+    holder = parent_of(call)
+    assert isinstance(holder, ast.Dict)
+    keys = [key.value for key in holder.keys if isinstance(key, ast.Constant)]
+    return any(isinstance(key, str) and key.startswith("train") for key in keys)
+
+
+def _is_meant(call: ast.Call, unit: Unit) -> bool:
+    """Whether augmentation at test time is announced, transforms are set later, or the code is a test."""
+    function = enclosing_function(call)
+    if function is not None and function.name.startswith("test_"):
+        return True
+    if is_stated(call, _ON_PURPOSE) or any(_ON_PURPOSE.search(name) for name in _bound_names(call)):
+        return True
+    return any(
+        node.attr in ("transform", "transforms") and isinstance(node.ctx, ast.Store) and not _is_of_self(node, unit)
+        for node in unit.all(ast.Attribute)
+    )
+
+
+def _is_of_self(node: ast.Attribute, unit: Unit) -> bool:
+    return unit.semantics.class_of_self(node.value) is not None
+
+
+def _name(drawn: ast.Call) -> str:
+    return f"`{getattr(drawn.func, 'attr', getattr(drawn.func, 'id', ''))}`"
+
+
+def _shown(call: ast.Call) -> str:
+    names = [name for name in _bound_names(call) if name]
+    return f"`{names[0]}`" if names else "this dataset"
