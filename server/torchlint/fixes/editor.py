@@ -157,6 +157,14 @@ class Editor:
         indentation = self.indentation(function)
         self._edits.append(TextEdit(start, start, f"@{decorator}{self._document.newline}{indentation}"))
 
+    def rename_definition(self, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> None:
+        """Call a function or method by another name where it is defined; what calls it is left as it is."""
+        start, end = self.span(function)
+        found = re.match(r"(?:async\s+)?def\s+(\w+)", self._document.text[start:end])
+        if found is None or found.group(1) != function.name:
+            raise FixImpossible("the definition is written in an unusual way")
+        self._edits.append(TextEdit(start + found.start(1), start + found.end(1), name))
+
     def remove_statement(self, statement: ast.stmt) -> None:
         """Take a statement away with its lines; ``pass`` is left where it was alone."""
         start, end = self._lines_of(statement)
@@ -201,6 +209,23 @@ class Editor:
             if self._document.lines.line(row).strip():
                 offset = self._document.lines.line_start(row)
                 self._edits.append(TextEdit(offset, offset, step))
+
+    def dedent_from(self, first: ast.stmt, last: ast.stmt, holder: ast.stmt) -> None:
+        """Take the last statements of a block, ``first`` to ``last``, out of the statement that holds the block."""
+        outer, inner = self.indentation(holder), self.indentation(first)
+        if not inner.startswith(outer) or self._is_alone(first):
+            raise FixImpossible("nothing would be left in the block")
+        start, _ = self._lines_of(first)
+        _, end = self._lines_of(last)
+        lines = self._document.lines
+        for row in range(lines.position(start)[0], lines.position(max(end - 1, start))[0] + 1):
+            if self._in_text_literal(row, first, last):
+                raise FixImpossible("a text over several lines would be changed")
+            if lines.line(row).strip():
+                if not lines.line(row).startswith(inner):
+                    raise FixImpossible("a line is indented less than its block")
+                offset = lines.line_start(row)
+                self._edits.append(TextEdit(offset + len(outer), offset + len(inner), ""))
 
     def _in_text_literal(self, row: int, first: ast.stmt, last: ast.stmt) -> bool:
         """Whether a row begins inside a string that spans rows."""
