@@ -30,6 +30,16 @@ _SAME_VALUES = frozenset(
 )
 _SAME_VALUES_FUNCTIONS = frozenset(f"torch.{name}" for name in _SAME_VALUES)
 _SAME_VALUES_LAYERS = frozenset(("torch.nn.Identity", "torch.nn.Flatten", "torch.nn.Unflatten"))
+#: Functions and methods that keep the shape: they change place and precision, or each element by itself.
+_SAME_SHAPE = frozenset(
+    "to cuda cpu float double half bfloat16 clone contiguous detach requires_grad_ relu leaky_relu elu selu gelu silu "
+    "tanh sigmoid softplus dropout exp log clamp clip".split()
+)
+_SAME_SHAPE_FUNCTIONS = frozenset(f"torch.{head}{name}" for name in _SAME_SHAPE for head in ("", "nn.functional."))
+_SAME_SHAPE_LAYERS = frozenset(
+    f"torch.nn.{name}"
+    for name in "Identity Dropout ReLU LeakyReLU ELU SELU GELU SiLU Tanh Sigmoid Softplus Hardtanh ReLU6".split()
+)
 _WRAPPERS = frozenset(
     ("torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel", "torch.compile", "torch.jit.script")
 )
@@ -59,7 +69,18 @@ def last_operations(semantics: Semantics, expression: ast.expr) -> tuple[Operati
     return tuple(found.values())
 
 
+def shaping_operations(semantics: Semantics, expression: ast.expr) -> tuple[Operation, ...]:
+    """The last operation on each path that gives a value its shape: what changes each element by itself is passed
+    over, and ``view``, ``squeeze``, an index and the like count as operations of their own or are unknown."""
+    found = {(item.node, item.through): item for item in _ShapeFollower(semantics).value(expression, ())}
+    return tuple(found.values())
+
+
 class _Follower:
+    passed_methods = _SAME_VALUES
+    passed_functions = _SAME_VALUES_FUNCTIONS
+    passed_layers = _SAME_VALUES_LAYERS
+
     def __init__(self, semantics: Semantics) -> None:
         self._semantics = semantics
         #: The calls by which the functions that are being followed were entered.
@@ -159,7 +180,7 @@ class _Follower:
                 function = semantics.local_function(call.func)
                 return self._returned(function, call, path)
             operand = argument(call, 0, "input")
-            if name in _SAME_VALUES_FUNCTIONS and operand is not None:
+            if name in self.passed_functions and operand is not None:
                 return self.value(operand, path)
             return [Operation(name, call, self._through, operand)]
         if isinstance(call.func, ast.Attribute):
@@ -187,7 +208,7 @@ class _Follower:
             return self._module(kind, receiver, call, path) if method == "forward" else [self._unknown(call)]
         if owner is not None:
             return [self._unknown(call)]
-        if method in _SAME_VALUES:
+        if method in self.passed_methods:
             return self.value(receiver, path)
         if (kind is not None and kind.is_tensor) or _reads_as_tensor_method(call):
             return [Operation(f"torch.Tensor.{method}", call, self._through, receiver)]
@@ -215,7 +236,7 @@ class _Follower:
         if kind.class_node is not None:
             return self._instance(kind.class_node, call, path)
         operand = argument(call, 0, "input")
-        if kind.origin in _SAME_VALUES_LAYERS and operand is not None:
+        if kind.origin in self.passed_layers and operand is not None:
             return self.value(operand, path)
         if kind.origin in _WRAPPERS or kind.origin == "torch.nn.Sequential":
             if self._is_changed(module):
@@ -246,7 +267,7 @@ class _Follower:
     def _last_member(self, built: ast.Call, call: ast.Call, path: Path, depth: int = 0) -> list[Operation]:
         for layer in reversed(self._unpacked(_members(built))):
             inner = None if isinstance(layer, ast.Starred) else self._semantics.kind(layer)
-            if inner is None or inner.origin not in _SAME_VALUES_LAYERS:
+            if inner is None or inner.origin not in self.passed_layers:
                 return self._layer(inner, call, path, depth + 1)
         return [self._unknown(call)]
 
@@ -285,6 +306,35 @@ class _Follower:
             for method in _CONTAINER_CHANGES
             for other in self._semantics.module.calls_of(method)
         )
+
+
+class _ShapeFollower(_Follower):
+    passed_methods = _SAME_SHAPE
+    passed_functions = _SAME_SHAPE_FUNCTIONS
+    passed_layers = _SAME_SHAPE_LAYERS
+
+    def _value(self, expression: ast.expr, path: Path) -> list[Operation]:
+        match expression:
+            case ast.Subscript(slice=index) if not isinstance(literal_of(index), int | str):
+                return [self._unknown(expression)]
+            case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right) if _is_number(right) and not path:
+                return self.value(left, path)
+            case _:
+                found = super()._value(expression, path)
+                if path and isinstance(expression, ast.Call):
+                    # An element of what a layer gives has another shape than the whole.
+                    return [item if expression is not item.node else self._unknown(expression) for item in found]
+                return found
+
+    def _layer(self, kind: Kind | None, call: ast.Call, path: Path, depth: int = 0) -> list[Operation]:
+        if path and (kind is None or kind.class_node is None):
+            return [self._unknown(call)]
+        return super()._layer(kind, call, path, depth)
+
+
+def _is_number(expression: ast.expr) -> bool:
+    value = literal_of(expression)
+    return isinstance(value, int | float)
 
 
 def _reads_as_tensor_method(call: ast.Call) -> bool:
