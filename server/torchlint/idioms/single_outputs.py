@@ -51,6 +51,11 @@ def is_linear(operation: Operation) -> bool:
     return operation.name in _LINEAR
 
 
+def is_convolution(operation: Operation) -> bool:
+    """Whether the operation is a convolution: its channels stand behind the batch."""
+    return _CONVOLUTION.fullmatch(operation.name) is not None
+
+
 def reason_for_one(semantics: Semantics, expression: ast.expr, dim: int) -> ast.AST | None:
     """What makes the axis ``dim`` of a tensor one value long, on all paths that lead to it; None if that is not sure.
 
