@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchlint.idioms.called_code import function_run_by, is_decorated
 from torchlint.idioms.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.scopes import FunctionNode
@@ -87,7 +88,7 @@ class TraceControlFlow(Rule):
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         subject = argument(call, 0, "func")
-        start = _function_of(subject, semantics)
+        start = function_run_by(subject, semantics)
         if subject is None or start is None:
             return
         example = argument(call, 1, "example_inputs")
@@ -102,25 +103,6 @@ class TraceControlFlow(Rule):
                 )
                 yield self.found(call, message, related=[(branch, "this test is not recorded")])
                 return
-
-
-def _function_of(subject: ast.expr | None, semantics: Semantics) -> FunctionNode | None:
-    """The function that runs when something is called: the function itself, or the ``forward`` of a module."""
-    function = semantics.local_function(subject)
-    if function is not None:
-        return function
-    if isinstance(subject, ast.Attribute):
-        owner = semantics.class_of_self(subject.value)
-        method = semantics.find_method(owner, subject.attr) if owner is not None else None
-        if method is not None:
-            return method
-    owner = semantics.class_of_self(subject)
-    if owner is None:
-        kind = semantics.kind(subject)
-        owner = kind.class_node if kind is not None and kind.is_module else None
-    if owner is None or not semantics.is_module_class(owner):
-        return None
-    return semantics.find_method(owner, "forward")
 
 
 def _examples(function: FunctionNode, example: ast.expr | None) -> frozenset[ast.arg]:
@@ -147,7 +129,7 @@ def _traced(start: _Traced, semantics: Semantics) -> Iterator[_Traced]:
         values = TensorValues(semantics, traced.tensors)
         for call in nodes_within(function, ast.Call):
             if isinstance(call, ast.Call):
-                called = _function_of(call.func, semantics)
+                called = function_run_by(call.func, semantics)
                 if called is not None:
                     queue.append(_Traced(called, _given(called, call, values)))
 
@@ -162,8 +144,7 @@ def _given(function: FunctionNode, call: ast.Call, values: TensorValues) -> froz
 
 
 def _is_left_alone(function: FunctionNode, semantics: Semantics) -> bool:
-    decorators = [item.func if isinstance(item, ast.Call) else item for item in function.decorator_list]
-    if any(semantics.is_named(item, *_KEEPS_CONTROL_FLOW) for item in decorators):
+    if is_decorated(function, semantics, *_KEEPS_CONTROL_FLOW):
         return True
     return any(
         isinstance(call, ast.Call) and isinstance(call.func, ast.Name | ast.Attribute) and _last(call.func) in _ASKS
