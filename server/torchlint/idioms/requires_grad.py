@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torchlint import torch_api
 from torchlint.idioms.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.origins import RESHAPING, arguments_after, operation_of
+from torchlint.idioms.origins import RESHAPING, arguments_after, operation_of, origin_of
 from torchlint.idioms.training import block_of, statement_of
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.scopes import Binding, FunctionNode
@@ -59,6 +59,8 @@ class _Search:
         self._semantics = semantics
         #: The forward methods that are being followed: they record as their caller does.
         self._entered: list[FunctionNode] = []
+        #: The names that are being followed: one that depends on itself through a loop shows nothing.
+        self._active: set[ast.Name] = set()
 
     def value(self, expression: ast.expr | None, depth: int) -> Graph | None:
         if expression is None or depth > _DEEPEST:
@@ -69,7 +71,7 @@ class _Search:
             case ast.NamedExpr(value=value):
                 return self.value(value, depth + 1)
             case ast.Attribute():
-                return self._parameter(expression)
+                return self._attribute(expression, depth)
             case ast.BinOp(left=left, right=right):
                 return self._computed(expression, [left, right], depth)
             case ast.UnaryOp(operand=operand) if not isinstance(expression.op, ast.Not):
@@ -85,6 +87,15 @@ class _Search:
     # -- names and attributes ---------------------------------------------------------------------------------------
 
     def _name(self, name: ast.Name, depth: int) -> Graph | None:
+        if name in self._active:
+            return None
+        self._active.add(name)
+        try:
+            return self._defined(name, depth)
+        finally:
+            self._active.discard(name)
+
+    def _defined(self, name: ast.Name, depth: int) -> Graph | None:
         definitions = self._semantics.definitions(name)
         made = [item for item in definitions if item.kind is not Binding.AUGMENTED]
         graphs: list[Graph] = []
@@ -101,10 +112,14 @@ class _Search:
         sure = len(made) == len(definitions) and all(graph.leaf is first.leaf for graph in graphs)
         return first if sure else replace(first, leaf=None)
 
-    def _parameter(self, attribute: ast.Attribute) -> Graph | None:
+    def _attribute(self, attribute: ast.Attribute, depth: int) -> Graph | None:
         """``layer.weight`` or ``self.scale``, unless something in the file freezes parameters."""
         kind = self._semantics.kind(attribute)
-        if kind is None or not kind.proven or kind.what is not What.PARAMETER or kind.evidence == "annotated":
+        if kind is None or kind.what is not What.PARAMETER:
+            written = origin_of(self._semantics, attribute)
+            graph = self.value(written, depth + 1) if written is not attribute else None
+            return None if graph is None else replace(graph, own=False)
+        if not kind.proven or kind.evidence == "annotated":
             return None
         made = kind.node
         frozen = isinstance(made, ast.Call) and argument(made, 1, "requires_grad") is not None
@@ -119,6 +134,10 @@ class _Search:
         name = semantics.name(call.func)
         if torch_api.factory_facts(name) is not None:
             wanted = argument(call, None, "requires_grad")
+            asked = wanted is not None and semantics.literal(wanted) is True
+            return Graph(call, "it was made with `requires_grad=True`", True, own=True) if asked else None
+        if name == "torch.autograd.Variable":
+            wanted = argument(call, 1, "requires_grad")
             asked = wanted is not None and semantics.literal(wanted) is True
             return Graph(call, "it was made with `requires_grad=True`", True, own=True) if asked else None
         if name == "torch.nn.Parameter":

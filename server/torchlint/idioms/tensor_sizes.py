@@ -18,7 +18,7 @@ _DEEPEST = 10
 _SIZED = frozenset("zeros ones empty rand randn".split())
 _LIKE = frozenset("zeros_like ones_like empty_like full_like rand_like randn_like randint_like".split())
 #: Operations that keep the shape.
-_ELEMENTWISE = KEEPING | frozenset(
+ELEMENTWISE = KEEPING | frozenset(
     "relu sigmoid tanh exp log log1p expm1 sqrt rsqrt abs neg sin cos softmax log_softmax softplus gelu silu elu "
     "leaky_relu clamp clamp_min clamp_max round floor ceil sign float double half bfloat16 long int bool short to type "
     "type_as dropout isnan isinf logical_not square reciprocal erf cumsum cumprod flip roll normalize "
@@ -74,7 +74,7 @@ def _of_call(semantics: Semantics, call: ast.Call, depth: int) -> Sizes | None:
     if operation in ("cat", "concat", "stack"):
         return _joined(semantics, operation, operand, depth)
     sizes = sizes_of(semantics, operand, depth + 1)
-    if operation in _LIKE or operation in _ELEMENTWISE:
+    if operation in _LIKE or operation in ELEMENTWISE:
         return sizes
     given = arguments_after(semantics, call)
     if operation in ("view", "reshape", "expand", "repeat"):

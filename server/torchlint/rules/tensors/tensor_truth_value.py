@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.layer_sizes import sizes_of_layer
+from torchlint.idioms.origins import operation_of, origin_of
+from torchlint.idioms.tensor_sizes import ELEMENTWISE, Sizes, sizes_of
+from torchlint.rules.base import Diagnosis, Level, Rule, on_node
+from torchlint.semantics.element_kinds import builtin_called
+from torchlint.semantics.kinds import What
+from torchlint.semantics.semantics import Semantics, has_unknown_arguments
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+_DEEPEST = 8
+_IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+
+
+class TensorTruthValue(Rule):
+    """## What it does
+
+    Reports what asks a tensor of several elements whether it is true: chained comparisons (`0 < x < 1`), `and`, `or`,
+    `not`, and Python's `max` and `min`.
+
+    ## Why is this bad?
+
+    Python turns the comparison into one truth value before it goes on, and a tensor with more than one element has
+    none: the code raises. `&`, `|`, `~` and the functions of torch work element by element.
+
+    ## Example
+
+    ```python
+    import torch
+
+    x = torch.randn(10)
+    inside = 0 < x < 1
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+    x = torch.randn(10)
+    inside = (0 < x) & (x < 1)
+    ```
+
+    ## Exceptions
+
+    Tensors with one element or without dimensions, such as a loss. `max(x)` and `min(x)` of a tensor with one
+    dimension compare numbers, which works. Only tensors whose dimensions the code shows are reported.
+
+    ## References
+
+    - [torch.logical_and](https://docs.pytorch.org/docs/stable/generated/torch.logical_and.html)
+    """
+
+    code = "TL412"
+    name = "tensor-truth-value"
+    level = Level.WARNING
+    summary = "A tensor with more than one element is neither true nor false: this raises."
+
+    @on_node(ast.Compare)
+    def check_comparison(self, comparison: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
+        if len(comparison.ops) < 2 or any(isinstance(operation, _IDENTITY) for operation in comparison.ops):
+            return
+        sides = [comparison.left, *comparison.comparators]
+        # Every comparison but the last is asked whether it is true.
+        several = next((side for side in sides[:-1] if _has_several(unit.semantics, side)), None)
+        if several is None or is_expected_to_raise(comparison):
+            return
+        message = (
+            f"A chained comparison asks whether its first part is true, and {_named(several)} has several elements: "
+            "this raises. `&` joins comparisons element by element."
+        )
+        yield self.found(comparison, message)
+
+    @on_node(ast.BoolOp)
+    def check_operator(self, operation: ast.BoolOp, unit: Unit) -> Iterator[Diagnosis]:
+        values = operation.values if _is_tested(operation) else operation.values[:-1]
+        several = next((value for value in values if _has_several(unit.semantics, value)), None)
+        if several is None or is_expected_to_raise(operation):
+            return
+        word, instead = ("and", "&") if isinstance(operation.op, ast.And) else ("or", "|")
+        message = (
+            f"`{word}` asks whether {_named(several)} is true, which has several elements: this raises. "
+            f"`{instead}` works element by element."
+        )
+        yield self.found(operation, message)
+
+    @on_node(ast.UnaryOp)
+    def check_not(self, operation: ast.UnaryOp, unit: Unit) -> Iterator[Diagnosis]:
+        if not isinstance(operation.op, ast.Not) or not _has_several(unit.semantics, operation.operand):
+            return
+        if not is_expected_to_raise(operation):
+            message = (
+                f"`not` asks whether {_named(operation.operand)} is true, which has several elements: this raises. "
+                "`~` works element by element."
+            )
+            yield self.found(operation, message)
+
+    @on_node(ast.Call)
+    def check_extreme(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        if not isinstance(call.func, ast.Name) or call.func.id not in ("max", "min") or call.keywords:
+            return
+        if has_unknown_arguments(call) or builtin_called(unit.semantics, call) is None:
+            return
+        several: ast.expr | None = None
+        if len(call.args) == 1:
+            sizes = sizes_of(unit.semantics, call.args[0]) if _is_tensor(unit.semantics, call.args[0]) else None
+            if sizes is not None and len(sizes) > 1 and sizes[0] != 1 and not _is_single(sizes[1:]):
+                several = call.args[0]
+        else:
+            several = next((item for item in call.args if _has_several(unit.semantics, item)), None)
+        if several is None or is_expected_to_raise(call):
+            return
+        name = call.func.id
+        instead = f"`torch.{name}`" if len(call.args) == 1 else f"`torch.{name}imum` or `clamp`"
+        message = (
+            f"Python's `{name}` asks whether one value is above the other, and for {_named(several)} the answer has "
+            f"several elements: this raises. {instead} compares elements."
+        )
+        yield self.found(call, message)
+
+
+def _is_tested(operation: ast.expr) -> bool:
+    """Whether the value of an operator is itself asked whether it is true."""
+    holder = parent_of(operation)
+    return isinstance(holder, ast.If | ast.While | ast.IfExp | ast.Assert) and holder.test is operation
+
+
+def _is_tensor(semantics: Semantics, expression: ast.expr) -> bool:
+    kind = semantics.kind(expression)
+    return kind is None or kind.is_tensor
+
+
+def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> bool:
+    """Whether a value is certainly a tensor with dimensions that are not all of length one."""
+    sizes = sizes_of(semantics, expression)
+    if sizes is not None:
+        return bool(sizes) and not _is_single(sizes) and 0 not in sizes and _is_tensor(semantics, expression)
+    if depth > _DEEPEST:
+        return False
+    value = origin_of(semantics, expression)
+    match value:
+        case ast.Compare(left=left, comparators=[right], ops=[operator]) if not isinstance(operator, _IDENTITY):
+            return any(_has_several(semantics, side, depth + 1) for side in (left, right))
+        case ast.BinOp(left=left, right=right) if not isinstance(value.op, ast.MatMult):
+            return any(_has_several(semantics, side, depth + 1) for side in (left, right))
+        case ast.Call():
+            if _is_layer_output(semantics, value):
+                return True
+            operation, operand = operation_of(semantics, value)
+            return operation in ELEMENTWISE and operand is not None and _has_several(semantics, operand, depth + 1)
+        case _:
+            return False
+
+
+def _is_single(sizes: Sizes) -> bool:
+    return all(size == 1 for size in sizes)
+
+
+def _is_layer_output(semantics: Semantics, call: ast.Call) -> bool:
+    """Whether this is what a layer of torch gives that has more than one feature or channel."""
+    kind = semantics.kind(call.func)
+    if kind is None or not kind.proven or kind.what is not What.MODULE:
+        return False
+    gives = sizes_of_layer(kind, semantics).gives
+    return gives is not None and gives > 1
+
+
+def _named(expression: ast.expr) -> str:
+    shown = ast.unparse(expression)
+    return f"`{shown}`" if len(shown) <= 60 else "a tensor"
