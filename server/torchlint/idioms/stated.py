@@ -58,7 +58,7 @@ def is_stated(node: ast.AST, pattern: re.Pattern[str]) -> bool:
         place = _header(current)
         if place is not None and any(pattern.search(text) for text in comments_at(place)):
             return True
-        current = None if "_part" in current.__dict__ else parent_of(current)
+        current = parent_of(current)
     return False
 
 

@@ -9,7 +9,7 @@ import ast
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope, dotted
 from torchlint.syntax import Part, parent_of
@@ -67,7 +67,9 @@ class PartIndex:
 
     def all(self, *types: type[_NodeT]) -> Iterator[_NodeT]:
         for node_type in types:
-            yield from cast("list[_NodeT]", self.nodes.get(node_type, ()))
+            found: Any = self.nodes.get(node_type)
+            if found is not None:
+                yield from found
 
     def functions(self) -> Iterator[FunctionNode]:
         """All functions and methods."""
@@ -77,11 +79,10 @@ class PartIndex:
 
 def index_of(part: Part) -> PartIndex:
     """The index of a part, made when it is first asked for."""
-    known = part.__dict__.get("_index")
+    known: PartIndex | None = part.__dict__.get("_index")
     if known is None:
-        known = _index(part)
-        part.__dict__["_index"] = known
-    return cast("PartIndex", known)
+        known = part.__dict__["_index"] = _index(part)
+    return known
 
 
 def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
@@ -170,10 +171,11 @@ def _index(part: Part) -> PartIndex:
     while stack:
         node, scope = stack.pop()
         node_type = node.__class__
-        node._order = len(flat)  # type: ignore[attr-defined]
+        attributes = node.__dict__
+        attributes["_part"] = part
+        attributes["_scope"] = scope
+        attributes["_order"] = len(flat)
         flat.append(node)
-        if node_type is ast.Name:
-            node._scope = scope  # type: ignore[attr-defined]
         known = nodes.get(node_type)
         if known is None:
             nodes[node_type] = [node]
@@ -185,7 +187,6 @@ def _index(part: Part) -> PartIndex:
             if inner is not scope:
                 _push_scoped(node, scope, inner, stack)
                 continue
-        attributes = node.__dict__
         for name in child_fields.get(node_type) or _child_fields(node_type):
             value = attributes.get(name)
             if value.__class__ is list:

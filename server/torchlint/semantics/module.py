@@ -14,7 +14,6 @@ from torchlint.semantics.index import (
     PartIndex,
     attributes_read,
     attributes_written,
-    evaluated_inside,
     index_of,
     names_read,
 )
@@ -342,20 +341,9 @@ class ModuleFacts:
 
 def scope_at(node: ast.AST) -> Scope:
     """The innermost scope in which a node is evaluated (defaults and decorators belong outside their function)."""
-    index = index_of(part_of(node))
-    known = node.__dict__.get("_scope")
-    if known is not None:
-        return cast("Scope", known)
-    child: ast.AST = node
-    while "_part" not in child.__dict__:
-        parent = parent_of(child)
-        if parent is None:
-            break
-        scope = index.scopes.get(parent)
-        if scope is not None and evaluated_inside(parent, child):
-            return scope
-        child = parent
-    return index.top
+    index_of(part_of(node))
+    scope: Scope = node.__dict__["_scope"]
+    return scope
 
 
 def enclosing_class(node: ast.AST) -> ast.ClassDef | None:
@@ -411,7 +399,7 @@ def _method_of(node: ast.AST, facts: ClassFacts) -> FunctionNode | None:
             return current
         if isinstance(current, ast.ClassDef):
             return None
-        current = None if "_part" in current.__dict__ else parent_of(current)
+        current = parent_of(current)
     return None
 
 

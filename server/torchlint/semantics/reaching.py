@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from typing import cast
 
-from torchlint.semantics.index import children_of
+from torchlint.semantics.index import PartIndex, children_of, index_of
 from torchlint.semantics.scopes import Definition, Scope
+from torchlint.syntax import part_of
 
 Environment = dict[str, frozenset[Definition]]
 _NOTHING: frozenset[Definition] = frozenset()
 _DEFERRED = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+#: What is not evaluated with the expression that holds it, or binds names.
+_SPECIAL = (*_DEFERRED, *_COMPREHENSIONS, ast.NamedExpr)
 
 
 def reaching_definitions(body: Sequence[ast.stmt], scopes: Iterable[Scope]) -> dict[ast.Name, frozenset[Definition]]:
@@ -24,11 +28,17 @@ def reaching_definitions(body: Sequence[ast.stmt], scopes: Iterable[Scope]) -> d
     ``scopes`` are the scope of a function, or the top scopes of all parts of a module.
     """
     walker = _Walker(scopes)
-    walker.block(body, walker.parameters())
+    environment: Environment | None = walker.parameters()
+    for statement in body:
+        walker.index = index_of(part_of(statement))
+        environment = walker.block([statement], environment)
     return walker.uses
 
 
 class _Walker:
+    #: Of the part in which the statement stands that is walked now.
+    index: PartIndex
+
     def __init__(self, scopes: Iterable[Scope]) -> None:
         self.uses: dict[ast.Name, frozenset[Definition]] = {}
         self._bound: dict[ast.AST, list[Definition]] = {}
@@ -169,6 +179,12 @@ class _Walker:
             self.uses[name] = self.uses.get(name, _NOTHING) | environment.get(name.id, _NOTHING)
 
     def _evaluate(self, node: ast.AST, environment: Environment) -> Environment:
+        index = self.index
+        if not any(index.within(node, special) for special in _SPECIAL if special in index.nodes):
+            for name in cast("list[ast.Name]", index.within(node, ast.Name)):
+                if name.id in self._locals and isinstance(name.ctx, ast.Load):
+                    self._use(name, environment)
+            return environment
         stack: list[ast.AST] = [node]
         while stack:
             current = stack.pop()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 from torchlint.syntax.lexing import count_rows
 from torchlint.syntax.recovery import Recovered, parse_with_recovery
@@ -71,16 +71,14 @@ def _part(text: str, kind: PartKind, recovered: Recovered) -> Part:
 
 
 def parent_of(node: ast.AST) -> ast.AST | None:
-    """The node that holds ``node``; None at the top of a module (set when a part is indexed)."""
-    return cast("ast.AST | None", getattr(node, "_parent", None))
+    """The node that holds ``node``; None at the top of a part (set when a part is indexed)."""
+    parent: ast.AST | None = node.__dict__.get("_parent")
+    return parent
 
 
 def part_of(node: ast.AST) -> Part:
-    """The part in which a node stands."""
-    current: ast.AST | None = node
-    while current is not None:
-        part = current.__dict__.get("_part")
-        if part is not None:
-            return cast("Part", part)
-        current = current.__dict__.get("_parent")
-    raise LookupError(f"{node!r} belongs to no part")
+    """The part in which a node stands: one at its top, or any node once the part is indexed."""
+    part: Part | None = node.__dict__.get("_part")
+    if part is None:
+        raise LookupError(f"{node!r} belongs to no part")
+    return part
