@@ -25,7 +25,7 @@ CUTTING_METHODS = frozenset(
     "count_nonzero new_zeros new_ones new_full new_tensor new_empty multinomial bincount histc".split()
 )
 #: Functions whose result has no graph, whatever they are given.
-_CUTTING_FUNCTIONS = frozenset(
+CUTTING_FUNCTIONS = frozenset(
     f"torch.{name}"
     for name in "argmax argmin argsort isnan isinf isfinite nonzero count_nonzero eq ne gt lt ge le logical_not "
     "logical_and logical_or isclose multinomial bernoulli bincount histc from_numpy searchsorted bucketize".split()
@@ -192,7 +192,7 @@ class _Follower:
         return None
 
     def _of_torch(self, name: str, call: ast.Call) -> Cut | None:
-        if name in _CUTTING_FUNCTIONS:
+        if name in CUTTING_FUNCTIONS:
             return Cut(call, f"`{name}` has no gradient")
         if name in _COPIES and call.args:
             copied = next(nodes_within(call.args[0], ast.Name, ast.Call), None) is not None

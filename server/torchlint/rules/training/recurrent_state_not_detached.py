@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint.fixes.editor import Editor
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_graph import is_foreign
+from torchlint.idioms.graph_sources import Sources, sources_of
+from torchlint.idioms.training import statement_of
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
+from torchlint.semantics.classes import self_attributes
+from torchlint.semantics.index import index_of
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.scopes import Binding, Definition
+from torchlint.semantics.semantics import Semantics, contains
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of, part_of
+
+LoopNode = ast.For | ast.AsyncFor | ast.While
+_CELLS = ("torch.nn.LSTMCell",)
+_PAIRS = ("torch.nn.LSTM",)
+_SINGLE = ("torch.nn.GRU", "torch.nn.RNN", "torch.nn.GRUCell", "torch.nn.RNNCell")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Pass:
+    """A backward pass as one loop sees it: ``place`` is the call in the body of the loop that is, or leads to, it."""
+
+    backward: ast.Call
+    place: ast.Call
+    loop: LoopNode
+    loss: Sources
+
+
+class RecurrentStateNotDetached(Rule):
+    """## What it does
+
+    Reports a hidden state that is carried from one iteration to the next with its autograd graph, in a loop that
+    backpropagates in each iteration.
+
+    ## Why is this bad?
+
+    The loss of the second batch depends on the state, and through it on the graph of the first batch, whose memory
+    `backward()` has freed: "Trying to backward through the graph a second time". With `retain_graph=True` each backward
+    pass goes through all batches so far, slower with every step, until the changed weights make it raise.
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def train(loader, head: torch.nn.Module, criterion, optimizer):
+        rnn = torch.nn.GRU(10, 20)
+        hidden = None
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            output, hidden = rnn(inputs, hidden)
+            loss = criterion(head(output), targets)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def train(loader, head: torch.nn.Module, criterion, optimizer):
+        rnn = torch.nn.GRU(10, 20)
+        hidden = None
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            output, hidden = rnn(inputs, hidden)
+            loss = criterion(head(output), targets)
+            loss.backward()
+            hidden = hidden.detach()
+            optimizer.step()
+    ```
+
+    ## Exceptions
+
+    States that are detached, repackaged or set anew for each batch, loops over time steps with the backward pass behind
+    them, rollouts under `torch.no_grad()`, and models whose code cannot be seen.
+
+    ## References
+
+    - [Tensor.detach](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html)
+    - [Word language model, `repackage_hidden`](https://github.com/pytorch/examples/tree/main/word_language_model)
+    """
+
+    code = "TL218"
+    name = "recurrent-state-not-detached"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = "The second backward pass goes into the graph of the first, which is freed."
+
+    @on_method("backward")
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        function = enclosing_function(call)
+        if Duty.STEPS in owned_duties(semantics, function):
+            return
+        for place in (call, *(semantics.callers(function) if function is not None else ())):
+            for loop in _loops_around(place):
+                if _runs_each_time(place, loop) and (place is call or _runs_each_time(call, function)):
+                    entered = None if place is call else place
+                    loss = sources_of(semantics, _loss(semantics, call), entered=entered)
+                    found = _Pass(call, place, loop, loss)
+                    yield from self._carried_names(semantics, found)
+                    yield from self._carried_attributes(semantics, found)
+
+    def _carried_names(self, semantics: Semantics, found: _Pass) -> Iterator[Diagnosis]:
+        carried: dict[ast.expr, list[tuple[Definition, Sources]]] = {}
+        for definition in _assigned_in(semantics, found.loop):
+            sources = sources_of(semantics, definition.value, definition.path) if definition.value is not None else None
+            if sources is None or not sources.calls or definition.value is None:
+                continue
+            if any(_is_carried(semantics, use, definition, found) for use in sources.uses if isinstance(use, ast.Name)):
+                carried.setdefault(definition.value, []).append((definition, sources))
+        for value, states in carried.items():
+            shown = [definition.name for definition, _ in states]
+            fix = self._fix(semantics, found, [definition for definition, _ in states])
+            yield self._diagnosis(value, shown, found, fix)
+
+    def _carried_attributes(self, semantics: Semantics, found: _Pass) -> Iterator[Diagnosis]:
+        """States that a module keeps on itself: ``out, self.hidden = self.rnn(x, self.hidden)`` in ``forward``."""
+        for call in found.loss.calls:
+            kind = semantics.kind(call.func)
+            owner = kind.class_node if kind is not None else None
+            forward = semantics.find_method(owner, "forward") if owner is not None else None
+            if owner is None or forward is None or not contains(found.loop, call):
+                continue
+            for name in sorted({attribute.attr for attribute in self_attributes(forward)}):
+                writes = [
+                    write
+                    for write in semantics.module.attribute_writes(owner, name)
+                    if getattr(enclosing_function(write.statement), "name", "") != "__init__"
+                ]
+                if len(writes) != 1 or enclosing_function(writes[0].statement) is not forward:
+                    continue
+                write = writes[0]
+                if write.value is None or semantics.module.writes_attribute_of_others(name):
+                    continue
+                sources = sources_of(semantics, write.value, write.path)
+                reads = [use for use in sources.uses if isinstance(use, ast.Attribute) and use.attr == name]
+                if sources.calls and reads and not _is_changed_otherwise(semantics, owner, name):
+                    yield self._diagnosis(write.value, [f"self.{name}"], found, [])
+
+    def _diagnosis(self, value: ast.expr, names: list[str], found: _Pass, fixes: list[FixPlan]) -> Diagnosis:
+        shown = " and ".join(f"`{name}`" for name in dict.fromkeys(names))
+        verb, have = ("carry", "have") if len(names) > 1 else ("carries", "has")
+        again = (
+            "each backward pass goes through all iterations before it"
+            if any(item.arg == "retain_graph" for item in found.backward.keywords)
+            else "the next `backward()` would go into a graph that is freed"
+        )
+        message = f"{shown} {verb} the autograd graph of this iteration into the next, where {again}."
+        related: list[tuple[ast.AST, str]] = [
+            (found.backward, f"backpropagated in each iteration; what {shown} {have} been made of is freed here"),
+            (found.loop, "in each iteration of this loop"),
+        ]
+        return self.found(value, message, related=related, fixes=fixes)
+
+    def _fix(self, semantics: Semantics, found: _Pass, states: list[Definition]) -> list[FixPlan]:
+        lines = [_detached(semantics, state) for state in states]
+        if None in lines:
+            return []
+        text = [line for line in lines if line is not None]
+        title = f"Insert `{text[0]}`"
+        return [FixPlan(title, "unsafe", lambda edit: _insert(edit, found.place, text))]
+
+
+def _loss(semantics: Semantics, call: ast.Call) -> ast.expr:
+    assert isinstance(call.func, ast.Attribute)
+    if is_foreign(semantics, call) and call.args:
+        return call.args[0]
+    match call.func.value:
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
+            return scaled
+        case value:
+            return value
+
+
+def _loops_around(node: ast.AST) -> Iterator[LoopNode]:
+    """The loops of the same function in whose bodies a node stands, innermost first."""
+    child, current = node, parent_of(node)
+    while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(current, LoopNode) and child in current.body:
+            yield current
+        child, current = current, parent_of(current)
+
+
+def _runs_each_time(place: ast.AST, holder: ast.AST | None) -> bool:
+    """Whether a call runs whenever its loop or function goes on to the next iteration: no condition around it but a
+    plain ``if train``, and the loop is not left behind it."""
+    child, current = place, parent_of(place)
+    while current is not None:
+        blocks = (getattr(current, name, None) for name in ("body", "orelse"))
+        block = next((block for block in blocks if isinstance(block, list) and child in block), [])
+        if isinstance(holder, LoopNode) and any(isinstance(later, ast.Break | ast.Return) for later in block):
+            return False
+        if current is holder:
+            return True
+        if isinstance(current, ast.If) and not _is_mode(current.test):
+            return False
+        if isinstance(current, ast.IfExp | ast.Try | ast.Lambda | ast.FunctionDef):
+            return False
+        child, current = current, parent_of(current)
+    return False
+
+
+def _is_mode(test: ast.expr) -> bool:
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _is_mode(operand)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.lower() in ("train", "training", "is_train", "is_training", "use_amp", "amp", "fp16")
+        case _:
+            return False
+
+
+def _assigned_in(semantics: Semantics, loop: LoopNode) -> Iterator[Definition]:
+    """The bindings of names in a loop that take (an element of) the value of a call."""
+    function = enclosing_function(loop)
+    if function is not None:
+        scopes = [index_of(part_of(function)).scopes[function]]
+    else:
+        scopes = [index_of(part).top for part in semantics.module.own_code()]
+    for scope in scopes:
+        for definitions in scope.definitions.values():
+            for definition in definitions:
+                is_called = definition.kind is Binding.ASSIGNMENT and isinstance(definition.value, ast.Call)
+                if is_called and contains(loop, definition.node):
+                    yield definition
+
+
+def _is_carried(semantics: Semantics, use: ast.Name, definition: Definition, found: _Pass) -> bool:
+    """Whether a use on which both a binding and the loss depend reads that very binding of the iteration before."""
+    if use.id != definition.name or definition.value is None or not contains(definition.value, use):
+        return False
+    reaching = semantics.definitions(use)
+    if definition not in reaching:
+        return False
+    others = [other for other in reaching if other is not definition]
+    if any(contains(found.loop, other.node) for other in others):
+        return False  # set anew in the loop, now and then
+    return use in found.loss.uses
+
+
+def _is_changed_otherwise(semantics: Semantics, owner: ast.ClassDef, name: str) -> bool:
+    """Whether a method of the class may detach an attribute in place, or set it in another way."""
+    module = semantics.module
+    if module.mentions_call("setattr") or module.mentions_call("detach_"):
+        return True
+    reads = (item for method in module.methods(owner) for item in self_attributes(method) if item.attr == name)
+    return any(isinstance(parent := parent_of(read), ast.Attribute) and parent.attr == "data" for read in reads)
+
+
+def _detached(semantics: Semantics, state: Definition) -> str | None:
+    """The statement that cuts a state from its graph; None where it is not known what the state is."""
+    call = state.value
+    kind = semantics.kind(call.func) if isinstance(call, ast.Call) else None
+    origin = kind.origin if kind is not None else ""
+    name = state.name
+    tensor = f"{name} = {name}.detach()"
+    if origin in _SINGLE or (origin in _PAIRS and len(state.path) == 2) or (origin in _CELLS and state.path):
+        return tensor
+    if origin in _PAIRS or origin in _CELLS:
+        return f"{name} = tuple(part.detach() for part in {name})"
+    return None
+
+
+def _insert(edit: Editor, place: ast.Call, lines: list[str]) -> None:
+    statement = statement_of(place)
+    for line in lines:
+        edit.insert_statement_after(statement, line)
