@@ -46,6 +46,13 @@ _SEVERAL_INPUTS = frozenset({"Transformer", "TransformerDecoder", "TransformerDe
 )
 
 
+def layer_like(name: str) -> str:
+    """The layer that does what a function of torch does (``torch.nn.functional.relu``); an empty text for others."""
+    head, _, tail = name.rpartition(".")
+    layer = _LAYER_OF.get(tail, ("", 0))[0] if head in ("torch", "torch.nn.functional") else ""
+    return f"torch.nn.{layer}" if layer else ""
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """One step of a chain: the layer ``self.<layer>``, or the layer that can stand for a function.
@@ -121,7 +128,7 @@ class _Chain:
             ):
                 return self._flatten(statement, given, keywords, inner)
             case ast.Call(func=ast.Attribute(value=inner, attr="view" | "reshape"), args=[first, last], keywords=[]):
-                if self._is_batch_size(first, inner) and self._semantics.literal(last) == -1:
+                if self._is_current(inner) and is_batch_size(first, inner) and self._semantics.literal(last) == -1:
                     return Step(statement, function="torch.nn.Flatten"), inner
                 return None
             case ast.Call(func=ast.Attribute(value=inner, attr=method), args=given) if (
@@ -180,23 +187,27 @@ class _Chain:
             parts = ()
         return Step(statement, function="torch.nn.Flatten", arguments=parts), inner
 
-    def _is_batch_size(self, size: ast.expr, data: ast.expr) -> bool:
-        """``x.size(0)``, ``x.shape[0]`` or ``len(x)`` of the variable that is reshaped."""
-        if not isinstance(data, ast.Name) or data.id != self.current:
-            return False
-        match size:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[ast.Constant(value=0)]):
-                return name == data.id
-            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=0)):
-                return name == data.id
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
-                return name == data.id
-            case _:
-                return False
+    def _is_current(self, data: ast.expr) -> bool:
+        return isinstance(data, ast.Name) and data.id == self.current
 
     def _mentions_data(self, part: ast.AST) -> bool:
         """Whether an argument is more than literals: it could depend on the data, or on the object's state."""
         return any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(part))
+
+
+def is_batch_size(size: ast.expr, data: ast.expr) -> bool:
+    """``x.size(0)``, ``x.shape[0]`` or ``len(x)`` of the variable ``data``."""
+    if not isinstance(data, ast.Name):
+        return False
+    match size:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[ast.Constant(value=0)]):
+            return name == data.id
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=0)):
+            return name == data.id
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            return name == data.id
+        case _:
+            return False
 
 
 def takes_one_tensor(view: ClassView, name: str) -> bool:
