@@ -8,6 +8,7 @@ from torchlint.finding import Applicability
 from torchlint.fixes import Editor
 from torchlint.fixes.arguments import with_keyword
 from torchlint.idioms.devices import device_evidence
+from torchlint.idioms.dtype_conversions import conversion_of, is_exact, means_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.semantics import (
     Semantics,
@@ -207,16 +208,32 @@ def _fixes(
     data = argument(call, 0, "data")
     if data is None or any(name == "" for name, _ in conversions) or not contains(converted, call):
         return []
-    move = conversions[0][1]
-    device = _device_for(data, move, semantics)
-    if device is None:
+    keywords, last = _keywords_for(data, [node for _, node in conversions], semantics)
+    if last is None:
         title = "Convert before making the parameter"
         return [FixPlan(title, "safe", lambda edit: _move_inside(edit, call, data, converted))]
     facts = torch_api.factory_facts(semantics.name(data.func)) if isinstance(data, ast.Call) else None
     # Each device has a random number generator of its own: other numbers would be drawn.
     safe: Applicability = "safe" if facts is not None and facts.deterministic else "unsafe"
-    title = "Make the parameter on the device"
-    return [FixPlan(title, safe, lambda edit: _make_there(edit, call, data, converted, move, device))]
+    title = "Make the parameter on the device" if "device" in keywords else "Make the parameter in that dtype"
+    return [FixPlan(title, safe, lambda edit: _make_there(edit, call, data, converted, keywords, last))]
+
+
+def _keywords_for(
+    data: ast.expr, conversions: list[ast.AST], semantics: Semantics
+) -> tuple[dict[str, ast.expr | str], ast.AST | None]:
+    """The ``device`` and ``dtype`` with which a factory makes what the first conversions give, and the last of those
+    (None: there are none)."""
+    keywords: dict[str, ast.expr | str] = {}
+    last: ast.AST | None = None
+    for conversion in conversions:
+        device = _device_for(data, conversion, semantics)
+        dtype = _dtype_for(data, conversion, semantics)
+        keyword, given = ("device", device) if device is not None else ("dtype", dtype)
+        if given is None or keyword in keywords:
+            break
+        keywords[keyword], last = given, conversion
+    return keywords, last
 
 
 def _device_for(data: ast.expr, move: ast.AST, semantics: Semantics) -> ast.expr | str | None:
@@ -235,13 +252,33 @@ def _device_for(data: ast.expr, move: ast.AST, semantics: Semantics) -> ast.expr
     return move.args[0] if device_evidence(semantics, move.args[0]) is not None else None
 
 
+def _dtype_for(data: ast.expr, conversion: ast.AST, semantics: Semantics) -> ast.expr | str | None:
+    """What a conversion converts a tensor to that is made in place and could be made so: the dtype, or its name."""
+    if not isinstance(data, ast.Call) or not isinstance(conversion, ast.Call) or has_unknown_arguments(data):
+        return None
+    found = conversion_of(conversion, semantics)
+    if found is None or not found.alone or not means_the_same(data, found, semantics):
+        return None
+    return (found.argument or f"torch.{found.name}") if is_exact(data, found, semantics) else None
+
+
 def _make_there(
-    edit: Editor, call: ast.Call, data: ast.expr, converted: ast.expr, move: ast.AST, device: ast.expr | str
+    edit: Editor,
+    call: ast.Call,
+    data: ast.expr,
+    converted: ast.expr,
+    keywords: dict[str, ast.expr | str],
+    last: ast.AST,
 ) -> None:
     """Turn ``Parameter(torch.ones(n)).to(device)`` into ``Parameter(torch.ones(n, device=device))``."""
-    written = device if isinstance(device, str) else edit.source(device)
-    inner = with_keyword(edit.source(data), "device", written)
-    _replace_data(edit, call, data, converted, inner, len(edit.source(move)))
+    inner = edit.source(data)
+    for keyword, given in keywords.items():
+        if not isinstance(given, str):
+            written = edit.source(given)
+        else:
+            written = edit.spell(given) if keyword == "dtype" else given
+        inner = with_keyword(inner, keyword, written)
+    _replace_data(edit, call, data, converted, inner, len(edit.source(last)))
 
 
 def _move_inside(edit: Editor, call: ast.Call, data: ast.expr, converted: ast.expr) -> None:
