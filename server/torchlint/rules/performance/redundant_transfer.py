@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.fixes.editor import Editor
+from torchlint.idioms.devices import device_evidence
+from torchlint.idioms.invariants import LoopNode, loops_around, may_be_changed, stays_the_same
+from torchlint.idioms.training import statement_of
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
+from torchlint.semantics.kinds import Kind
+from torchlint.semantics.module import scope_at
+from torchlint.semantics.scopes import dotted
+from torchlint.semantics.semantics import Semantics, has_unknown_arguments, nodes_within
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+_MOVES = ("to", "cuda", "cpu", "to_empty", "load")
+
+
+class RedundantTransfer(Rule):
+    """## What it does
+
+    Reports `.to(device)` and `.cuda()` in a loop on a tensor that is the same in each iteration, and on a module that
+    is there already.
+
+    ## Why is this bad?
+
+    The same numbers are copied over the bus in every iteration, and the copy waits for the host. A module is walked
+    through, with all of its parameters, to find that nothing is to be done.
+
+    ## Example
+
+    ```python
+    import torch
+
+    weights = torch.tensor([1.0, 4.0])
+    for images, labels in loader:
+        logits = model(images.to(device))
+        loss = torch.nn.functional.cross_entropy(logits, labels.to(device), weights.to(device))
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+    weights = torch.tensor([1.0, 4.0])
+    weights_on_device = weights.to(device)
+    for images, labels in loader:
+        logits = model(images.to(device))
+        loss = torch.nn.functional.cross_entropy(logits, labels.to(device), weights_on_device)
+    ```
+
+    The fix is not safe: the copies are one object then.
+
+    ## Exceptions
+
+    A tensor or device that the loop binds again or may change in place, a copy that is changed in place, a call under a
+    condition, `x = x.to(device)` (only the first one copies), and modules that something else in the file moves, too.
+
+    ## References
+
+    - [Performance Tuning Guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization)
+    """
+
+    code = "TL606"
+    name = "redundant-transfer"
+    level = Level.WARNING
+    fix = FixKind.UNSAFE
+    summary = "The same data are copied to the device in every iteration; once before the loop is enough."
+
+    @on_method("to", "cuda")
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        assert isinstance(call.func, ast.Attribute)
+        receiver = call.func.value
+        path = dotted(receiver)
+        if path is None or not _is_move(call, semantics):
+            return
+        loop = _outermost(call, semantics)
+        if loop is None:
+            return
+        kind = semantics.kind(receiver)
+        if kind is None or not kind.proven or _binds(call, path):
+            return
+        if kind.is_module:
+            if not _is_moved_here_alone(call, kind, semantics):
+                return
+            message = (
+                f"`{path}` is a module, which stays where it was moved: in each iteration all its parameters are "
+                "walked through for nothing."
+            )
+        elif kind.is_tensor and not _changes(call, path, loop, semantics):
+            message = f"`{path}` is the same in each iteration and is copied again in each: move it before the loop."
+        else:
+            return
+        fix = FixPlan("Move it before the loop", "unsafe", lambda edit: _hoist(edit, call, loop, kind.is_module))
+        yield self.found(call, message, related=[(loop, "in each iteration of this loop")], fixes=[fix])
+
+
+def _is_move(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a call moves to a device, and does nothing else."""
+    assert isinstance(call.func, ast.Attribute)
+    if has_unknown_arguments(call):
+        return False
+    keywords = {item.arg: item.value for item in call.keywords}
+    if len(call.args) > 1 or not keywords.keys() <= {"device", "non_blocking"}:
+        return False
+    device = call.args[0] if call.args else keywords.get("device")
+    if device is None:
+        return call.func.attr == "cuda"
+    return call.func.attr == "cuda" or device_evidence(semantics, device) is not None
+
+
+def _outermost(call: ast.Call, semantics: Semantics) -> LoopNode | None:
+    """The outermost loop around a call, of those in which nothing of it changes."""
+    assert isinstance(call.func, ast.Attribute)
+    given = [call.func.value, *call.args, *(item.value for item in call.keywords)]
+    found: LoopNode | None = None
+    for loop in loops_around(call):
+        if not all(stays_the_same(semantics, expression, loop) for expression in given):
+            return found
+        found = loop
+    return found
+
+
+def _binds(call: ast.Call, path: str) -> bool:
+    """Whether this is ``x = x.to(device)``."""
+    statement = parent_of(call)
+    return isinstance(statement, ast.Assign) and any(dotted(target) == path for target in statement.targets)
+
+
+def _changes(call: ast.Call, path: str, loop: LoopNode, semantics: Semantics) -> bool:
+    """Whether the tensor or its copy may be changed in place in the loop, so that each iteration needs its own."""
+    if may_be_changed(semantics, path, loop, by_calls=True):
+        return True
+    match parent_of(call):
+        case ast.Assign(targets=targets):
+            names = [dotted(target) for target in targets]
+            return any(
+                name is None or "." in name or may_be_changed(semantics, name, loop, by_calls=False) for name in names
+            )
+        case ast.Attribute(attr=attribute):
+            return attribute.endswith("_")
+        case ast.Subscript(ctx=context):
+            return not isinstance(context, ast.Load)
+        case _:
+            return False
+
+
+def _is_moved_here_alone(call: ast.Call, kind: Kind, semantics: Semantics) -> bool:
+    """Whether no other call in the file moves something of that last name."""
+    assert isinstance(call.func, ast.Attribute)
+    last = (dotted(call.func.value) or "").rpartition(".")[2]
+    return not any(
+        other is not call
+        and isinstance(other.func, ast.Attribute)
+        and (dotted(other.func.value) or "").rpartition(".")[2] == last
+        for name in _MOVES
+        for other in semantics.module.calls_of(name)
+    )
+
+
+def _hoist(edit: Editor, call: ast.Call, loop: LoopNode, is_module: bool) -> None:
+    assert isinstance(call.func, ast.Attribute)
+    source = edit.source(call)
+    statement = statement_of(call)
+    if isinstance(statement, ast.Expr) and statement.value is call:
+        edit.insert_statement_before(loop, source)
+        edit.remove_statement(statement)
+        return
+    if is_module:
+        edit.insert_statement_before(loop, source)
+        edit.replace_by_operand(call, call.func.value)
+        return
+    if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
+        target = statement.targets[0]
+        if isinstance(target, ast.Name) and statement in loop.body and _is_bound_once(target, loop):
+            edit.insert_statement_before(loop, edit.source(statement))
+            edit.remove_statement(statement)
+            return
+    name = _free_name(call)
+    edit.insert_statement_before(loop, f"{name} = {source}")
+    edit.replace(call, name)
+
+
+def _is_bound_once(target: ast.Name, loop: LoopNode) -> bool:
+    bound = [
+        node
+        for node in nodes_within(loop, ast.Name)
+        if isinstance(node, ast.Name) and node.id == target.id and not isinstance(node.ctx, ast.Load)
+    ]
+    return bound == [target] and target.id not in {
+        node.id for node in nodes_within(loop, ast.Name) if isinstance(node, ast.Name) and _is_before(node, target)
+    }
+
+
+def _is_before(node: ast.Name, other: ast.Name) -> bool:
+    return (node.lineno, node.col_offset) < (other.lineno, other.col_offset)
+
+
+def _free_name(call: ast.Call) -> str:
+    """``weights_on_device``, or with a number where that is taken."""
+    assert isinstance(call.func, ast.Attribute)
+    name = (dotted(call.func.value) or "tensor").rpartition(".")[2].strip("_") + "_on_device"
+    taken = scope_at(call).definitions
+    return next(
+        candidate for candidate in (name, *(f"{name}_{number}" for number in range(2, 99))) if candidate not in taken
+    )
