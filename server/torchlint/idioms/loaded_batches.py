@@ -7,13 +7,14 @@ import ast
 from torchlint.idioms.loaders import LOADER, loader_argument
 from torchlint.semantics.kinds import What
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.semantics import Semantics, argument, element_of
 
 _WRAPPERS = frozenset("enumerate tqdm track progress_bar".split())
 #: What leaves the batch the first axis.
 _KEEPS_BATCH = frozenset(
     "to cuda cpu float double half long int bool squeeze contiguous clone detach requires_grad_".split()
 )
+_MOVES = _KEEPS_BATCH - {"squeeze"}
 _DEEPEST = 8
 
 
@@ -36,11 +37,54 @@ def is_loaded_batch(semantics: Semantics, expression: ast.expr, depth: int = 0) 
             return False
 
 
+def loaded_element(semantics: Semantics, expression: ast.expr) -> tuple[ast.Call, int] | None:
+    """The ``DataLoader(...)`` and the place in what it gives, for ``y`` of ``for x, y in loader``; else None."""
+    place: int | None = None
+    for _ in range(_DEEPEST):
+        while isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
+            if expression.func.attr not in _MOVES:
+                return None
+            expression = expression.func.value
+        if isinstance(expression, ast.Subscript) and place is None:
+            index = semantics.literal(expression.slice)
+            place, expression = (index if isinstance(index, int) else None), expression.value
+            continue
+        if not isinstance(expression, ast.Name):
+            return None
+        definitions = semantics.definitions(expression)
+        if len(definitions) != 1 or definitions[0].value is None:
+            return None
+        (definition,) = definitions
+        assert definition.value is not None
+        path = definition.path
+        if definition.kind is Binding.LOOP:
+            source, path = _unwrapped(definition.value, path)
+            kind = semantics.kind(source)
+            places = [*path, *((place,) if place is not None else ())]
+            is_loader = kind is not None and kind.what is What.LOADER and isinstance(kind.node, ast.Call)
+            if not is_loader or len(places) != 1 or places[0] is None or places[0] < 0:
+                return None
+            assert kind is not None
+            assert isinstance(kind.node, ast.Call)
+            plain = semantics.is_named(kind.node.func, LOADER) and _collates_batches(semantics, kind.node)
+            return (kind.node, places[0]) if plain else None
+        if definition.kind is not Binding.ASSIGNMENT or len(path) > 1 or (path and place is not None):
+            return None
+        element = element_of(definition.value, path) if path else None
+        if path and element is None:
+            place = path[0]
+        expression = element or definition.value
+    return None
+
+
 def _is_of_loop(semantics: Semantics, definition: Definition, use: ast.Name, depth: int) -> bool:
     value = definition.value
     if value is None:
         return False
     if definition.kind is Binding.ASSIGNMENT:
+        element = element_of(value, definition.path) if definition.path else None
+        if element is not None:
+            return is_loaded_batch(semantics, element, depth + 1)
         if isinstance(value, ast.Tuple | ast.List):
             return False
         return len(definition.path) < 2 and is_loaded_batch(semantics, value, depth + 1)

@@ -37,7 +37,7 @@ SIGMOIDS = frozenset(
 
 _FUNCTIONS = frozenset(
     "cross_entropy binary_cross_entropy binary_cross_entropy_with_logits multilabel_soft_margin_loss nll_loss kl_div "
-    "sigmoid_focal_loss".split()
+    "sigmoid_focal_loss mse_loss l1_loss smooth_l1_loss huber_loss poisson_nll_loss".split()
 )
 _CLASSES = (
     "CrossEntropyLoss",
@@ -47,6 +47,17 @@ _CLASSES = (
     "NLLLoss2d",
     "KLDivLoss",
     "BCELoss",
+    "MSELoss",
+    "L1Loss",
+    "SmoothL1Loss",
+    "HuberLoss",
+    "PoissonNLLLoss",
+)
+#: Losses that compare element by element, and broadcast shapes that differ with no more than a warning (torch 2.13).
+BROADCASTING = frozenset(
+    f"torch.nn.{name}"
+    for name in "MSELoss L1Loss SmoothL1Loss HuberLoss PoissonNLLLoss functional.mse_loss functional.l1_loss "
+    "functional.smooth_l1_loss functional.huber_loss functional.poisson_nll_loss".split()
 )
 
 
@@ -74,7 +85,7 @@ class LossCall:
 
 
 def loss_call(semantics: Semantics, call: ast.Call) -> LossCall | None:
-    """The call as one of a classification loss of torch (or torchvision's focal loss); None for any other call."""
+    """The call as one of a loss of torch (or torchvision's focal loss) of a prediction and a target; else None."""
     if len(call.args) + len(call.keywords) < 2:
         return None
     return semantics.module.memo.cached(("loss call", call), lambda: _loss_call(semantics, call), None)
@@ -103,7 +114,7 @@ def _loss_call(semantics: Semantics, call: ast.Call) -> LossCall | None:
         if kind is not None and kind.what is What.LOSS and kind.class_node is None:
             name = kind.origin
             built = kind.node if isinstance(kind.node, ast.Call) else None
-    if not name or torch_api.loss_expects(name) is None:
+    if not name or (torch_api.loss_expects(name) is None and name not in BROADCASTING):
         return None
     prediction = argument(call, 0, "input") or argument(call, None, "inputs")
     if prediction is None:
