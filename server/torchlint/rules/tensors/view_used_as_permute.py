@@ -49,7 +49,7 @@ class ViewUsedAsPermute(Rule):
 
     Shapes with other sizes than those of the tensor, or with products of them, regroup elements on purpose. So does
     code that cuts windows, where the tensor or its sizes were changed in between, and code that views the result once
-    more, as the shift of relative positions does.
+    more or moves its axes at once, as the shift of relative positions does.
 
     ## References
 
@@ -92,8 +92,11 @@ class ViewUsedAsPermute(Rule):
 
 
 def _is_viewed_again(call: ast.Call) -> bool:
-    """Whether the result is given another shape once more in the same function: it was regrouped on purpose."""
+    """Whether the result is given another shape once more in the same function, or its axes are moved at once: it was
+    regrouped on purpose."""
     statement, function = parent_of(call), enclosing_function(call)
+    if isinstance(statement, ast.Attribute) and statement.attr in ("permute", "transpose", "view", "reshape"):
+        return True
     if not isinstance(statement, ast.Assign) or function is None:
         return False
     names = {target.id for target in statement.targets if isinstance(target, ast.Name)}
