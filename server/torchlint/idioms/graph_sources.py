@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from torchlint import torch_api
@@ -47,11 +48,17 @@ class _Frame:
 
 
 def sources_of(
-    semantics: Semantics, expression: ast.expr, path: Path = (), *, entered: ast.Call | None = None
+    semantics: Semantics,
+    expression: ast.expr,
+    path: Path = (),
+    *,
+    entered: ast.Call | None = None,
+    trained: Collection[ast.Call] = (),
 ) -> Sources:
     """The sources of the element of a value that ``path`` leads to (the whole: no path); ``entered``: the call by which
-    the function of the expression runs, so that its parameters are what is given there."""
-    follower = _Follower(semantics)
+    the function of the expression runs, so that its parameters are what is given there; ``trained``: calls that are
+    known to be of modules for another reason than their kind."""
+    follower = _Follower(semantics, trained)
     function = enclosing_function(expression)
     frame = _Frame(function, entered, None, 0) if entered is not None and function is not None else None
     follower.value(expression, path, frame)
@@ -59,8 +66,9 @@ def sources_of(
 
 
 class _Follower:
-    def __init__(self, semantics: Semantics) -> None:
+    def __init__(self, semantics: Semantics, trained: Collection[ast.Call]) -> None:
         self._semantics = semantics
+        self._trained = trained
         self.found = Sources()
         self._seen: set[tuple[ast.AST, Path, _Frame | None]] = set()
         self._depth = 0
@@ -174,6 +182,9 @@ class _Follower:
         kind = semantics.kind(call.func)
         if kind is not None and kind.what is What.LOSS and kind.class_node is None:
             self._given(call, frame)
+        elif kind is None and call in self._trained:
+            self.found.calls[call] = None
+            self._given(call, frame)
         elif kind is not None and kind.is_module:
             self._module(call, kind.class_node, kind.origin, path, frame)
         elif kind is None and _LOSS_NAME.search(getattr(call.func, "attr", getattr(call.func, "id", ""))):
@@ -204,7 +215,7 @@ class _Follower:
         forward = self._semantics.find_method(owner, "forward") if owner is not None else None
         if forward is not None:
             self._returned(forward, call, path, frame)
-        elif origin.startswith("torch.nn."):
+        elif origin.startswith("torch.nn.") or call in self._trained:
             self._given(call, frame)
 
     def _method(self, call: ast.Call, function: ast.Attribute, path: Path, frame: _Frame | None) -> None:
