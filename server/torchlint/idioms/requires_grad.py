@@ -102,7 +102,7 @@ class _Search:
         for definition in made:
             graph = None
             if definition.kind is Binding.ASSIGNMENT and definition.value is not None:
-                graph = self.value(element_of(definition.value, definition.path), depth + 1)
+                graph = self._element(definition.value, definition.path, depth + 1)
             if graph is None:
                 return _told_to(self._semantics, name)
             graphs.append(graph)
@@ -111,6 +111,16 @@ class _Search:
         first = graphs[0]
         sure = len(made) == len(definitions) and all(graph.leaf is first.leaf for graph in graphs)
         return first if sure else replace(first, leaf=None)
+
+    def _element(self, value: ast.expr, path: tuple[int | None, ...], depth: int) -> Graph | None:
+        """An element of a literal tuple, or of what the forward of a module of this file returns."""
+        if not path or not isinstance(value, ast.Call):
+            return self.value(element_of(value, path), depth)
+        module = self._semantics.kind(value.func)
+        if module is None or not module.proven or module.class_node is None or not module.is_module:
+            return None
+        forward = self._semantics.find_method(module.class_node, "forward")
+        return self._output(value, forward, depth, path) if forward is not None else None
 
     def _attribute(self, attribute: ast.Attribute, depth: int) -> Graph | None:
         """``layer.weight`` or ``self.scale``, unless something in the file freezes parameters."""
@@ -188,14 +198,16 @@ class _Search:
             return None
         return Graph(call, f"it is the output of `{ast.unparse(call.func)}`, which has parameters", False)
 
-    def _output(self, call: ast.Call, forward: FunctionNode, depth: int) -> Graph | None:
-        """The output of a module of this file: what its forward returns on each path."""
+    def _output(
+        self, call: ast.Call, forward: FunctionNode, depth: int, path: tuple[int | None, ...] = ()
+    ) -> Graph | None:
+        """The output of a module of this file, or an element of it: what its forward returns on each path."""
         if forward in self._entered or not self._records(call, own=False):
             return None
         values = self._semantics.returned_values(forward)
         self._entered.append(forward)
         try:
-            graphs = [self.value(value, depth + 1) for value in values]
+            graphs = [self.value(element_of(value, path), depth + 1) for value in values]
         finally:
             self._entered.pop()
         if not graphs or any(graph is None for graph in graphs):
