@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.layer_sizes import whole_number
+from torchlint.idioms.layer_sizes import sizes_of_layer, whole_number
 from torchlint.idioms.origins import operation_of
 from torchlint.idioms.tensor_sizes import permutation_of, sizes_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
@@ -48,8 +49,9 @@ class ViewAfterTranspose(Rule):
 
     ## Exceptions
 
-    A `view` that only splits axes, which is always possible, and axes of length one, which can be moved freely. After
-    `.contiguous()` there is nothing to say. A `view` to another dtype has no shape.
+    A `view` that only splits axes, or joins those that stayed side by side (`x.permute(0, 2, 3, 1).view(n, -1, c)`),
+    which is always possible; axes of length one, which can be moved freely. After `.contiguous()` there is nothing to
+    say. A `view` to another dtype has no shape.
 
     ## References
 
@@ -76,8 +78,7 @@ class ViewAfterTranspose(Rule):
         kind = semantics.kind(before)
         if (kind is not None and not kind.is_tensor) or has_unknown_arguments(tensor):
             return
-        order = _order(semantics, tensor, operation, before)
-        if _is_always_possible(semantics, call, before, order, operation):
+        if not _may_join(semantics, call, tensor, operation, before):
             return
         shown = ast.unparse(call.func.value)
         subject = f"`{shown}`" if len(shown) <= 60 else "a tensor whose axes were moved"
@@ -95,50 +96,48 @@ def _is_dtype(semantics: Semantics, call: ast.Call) -> bool:
     return kind is not None and kind.what is What.DTYPE
 
 
-def _order(semantics: Semantics, call: ast.Call, operation: str, before: ast.expr) -> tuple[int, ...] | None:
-    given: Sequence[ast.expr] = call.args[1:] if semantics.names(call.func) else call.args
-    if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
-        given = given[0].elts
-    sizes = sizes_of(semantics, before)
-    axes = [whole_number(item, semantics) for item in given]
-    return permutation_of(operation, axes, None if sizes is None else len(sizes))
-
-
-def _is_always_possible(
-    semantics: Semantics, view: ast.Call, before: ast.expr, order: tuple[int, ...] | None, operation: str
-) -> bool:
-    """Whether the view only splits axes, or what was moved are axes of length one. More axes than there were before
-    come of a split; where the number is not known, what was moved tells the smallest that it can be."""
-    if order is not None and list(order) == sorted(order):
+def _may_join(semantics: Semantics, view: ast.Call, tensor: ast.Call, operation: str, before: ast.expr) -> bool:
+    """Whether the new shape has fewer axes than there are pieces that lie together in memory, so that it has to join
+    what was moved."""
+    given = _sizes_given(view.args)
+    if given is None or (len(given) == 1 and whole_number(given[0], semantics) is None):
+        return False  # a whole shape, which may be any
+    sizes, names = sizes_of(semantics, before), _shape_names(semantics, before)
+    rank = len(sizes) if sizes is not None else len(names) if names is not None else None
+    order = _order(semantics, tensor, rank)
+    if order is None:
         return True
-    sizes = sizes_of(semantics, before)
-    if sizes is not None and order is not None:
-        kept = [axis for axis in order if axis >= len(sizes) or sizes[axis] != 1]
-        if kept == sorted(kept):
-            return True
-    given: Sequence[ast.expr] = view.args
-    if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
-        given = given[0].elts
-    elif len(given) == 1 and whole_number(given[0], semantics) is None:
-        return True  # a whole shape, which may be any
-    if any(isinstance(item, ast.Starred) for item in given):
-        return True
-    rank = 2 if operation == "t" else len(order) if order is not None else None
-    return (rank is not None and len(given) > rank) or _only_splits(semantics, given, before, order)
-
-
-def _only_splits(
-    semantics: Semantics, given: Sequence[ast.expr], before: ast.expr, order: tuple[int, ...] | None
-) -> bool:
-    """Whether the new shape begins with all axes but the last as they are: they are named as in an unpacked shape,
-    or their lengths are known."""
-    names = _shape_names(semantics, before)
-    if names is None or order is None or len(order) > len(names):
+    if rank is None and operation not in ("permute", "t"):
+        # There may be more axes than `transpose` names: a shape of as many, without a product, joins those behind.
+        products = any(isinstance(size, ast.BinOp) for size in given[:-1])
+        return list(order) != sorted(order) and len(given) <= len(order) and not products
+    kept = [axis for axis in order if sizes is None or sizes[axis] != 1]
+    if kept == sorted(kept):
         return False
-    order = (*order, *range(len(order), len(names)))
-    leading = [names[axis] for axis in order[:-1]]
-    written = [ast.unparse(item) for item in given]
-    return len(written) >= len(names) and written[: len(leading)] == leading
+    pieces = 1 + sum(after != axis + 1 for axis, after in pairwise(kept))
+    return len(given) < pieces or (len(given) == pieces and _splits_channels(semantics, before, kept, given[-1]))
+
+
+def _splits_channels(semantics: Semantics, before: ast.expr, order: Sequence[int], last: ast.expr) -> bool:
+    """Whether channels that were moved to the end are split, and their larger part joined with what stands before."""
+    made = semantics.value_of(before)
+    if order[-1] != 1 or not isinstance(made, ast.Call):
+        return False
+    channels, size = sizes_of_layer(semantics.kind(made.func), semantics).gives, whole_number(last, semantics)
+    return channels is not None and size is not None and size != -1 and size != channels
+
+
+def _sizes_given(given: Sequence[ast.expr]) -> Sequence[ast.expr] | None:
+    """The sizes in a call, one by one or as one tuple; None where they are unpacked."""
+    if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
+        given = given[0].elts
+    return None if any(isinstance(item, ast.Starred) for item in given) else given
+
+
+def _order(semantics: Semantics, tensor: ast.Call, rank: int | None) -> tuple[int, ...] | None:
+    operation, _ = operation_of(semantics, tensor)
+    given = _sizes_given(tensor.args[1:] if semantics.names(tensor.func) else tensor.args) or ()
+    return permutation_of(operation, [whole_number(item, semantics) for item in given], rank)
 
 
 def _shape_names(semantics: Semantics, tensor: ast.expr) -> list[str] | None:
@@ -147,10 +146,8 @@ def _shape_names(semantics: Semantics, tensor: ast.expr) -> list[str] | None:
     operation, _ = operation_of(semantics, value)
     if not isinstance(value, ast.Call) or operation not in ("view", "reshape"):
         return None
-    given: Sequence[ast.expr] = value.args[1:] if semantics.names(value.func) else value.args
-    if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
-        given = given[0].elts
-    if len(given) < 2 or any(isinstance(item, ast.Starred) for item in given):
+    given = _sizes_given(value.args[1:] if semantics.names(value.func) else value.args)
+    if given is None or len(given) < 2:
         return None
     return [ast.unparse(item) for item in given]
 
