@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward, is_clip
+from torchlint.idioms.gradient_actions import is_clip
+from torchlint.idioms.scaling import Scaling, scaling_of
 from torchlint.idioms.training import Optimizer, Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
@@ -136,42 +137,33 @@ class ClipBeforeUnscale(Rule):
 
 
 def _stepped_by_scaler(found: Training) -> frozenset[str]:
-    return frozenset(path for action in found.actions if (path := _scaler_step(found, action)))
-
-
-def _scaler_step(found: Training, action: Action) -> str:
-    """The path of the optimizer that an action steps through a scaler."""
-    if action.verb != "step" or not found.is_scaler(action.receiver) or not action.arguments:
-        return ""
-    return action.arguments[0].path
+    """The paths of the optimizers that are stepped through a scaler."""
+    seen = (scaling_of(found, action) for action in found.actions)
+    return frozenset(item.optimizer.path for item in seen if item.what is Scaling.STEP and item.optimizer is not None)
 
 
 def _events(found: Training, optimizer: Optimizer, optimizers: int, action: Action) -> tuple[str, ...]:
-    if is_backward(action):
-        return ("scaled backward",) if action in found.scaled else ("backward",)
     if is_clip(action):
         given = action.arguments[0].path.partition(".parameters()")[0] if action.arguments else ""
         return () if optimizers > 1 and _is_of_other(given, optimizer) else ("clip",)
-    if found.is_scaler(action.receiver):
-        return _of_scaler(found, optimizer, action)
-    gives_scaler = any(found.is_scaler(item) for item in action.arguments)
-    return ("unscale",) if gives_scaler or "unscale" in action.verb or action.verb == "..." else ()
-
-
-def _of_scaler(found: Training, optimizer: Optimizer, action: Action) -> tuple[str, ...]:
-    given = action.arguments[0].path if action.arguments else ""
-    match action.verb:
-        case "step":
+    seen = scaling_of(found, action)
+    given = seen.optimizer.path if seen.optimizer is not None else ""
+    match seen.what:
+        case Scaling.SCALED_BACKWARD:
+            return ("scaled backward",)
+        case Scaling.BACKWARD:
+            return ("backward",)
+        case Scaling.STEP:
             return ("step", "done") if given == optimizer.path else ()
-        case "update":
+        case Scaling.UPDATE:
             return ("done",)
-        case "unscale_":
+        case Scaling.UNSCALE:
             others = {item.path for item in found.optimizers if item.path != optimizer.path}
             return () if given in others else ("unscale",)
-        case "scale" | "get_scale" | "is_enabled" | "state_dict" | "load_state_dict":
-            return ()
+        case Scaling.UNSEEN:
+            return ("unscale",)
         case _:
-            return ("unscale",)  # a method of another class
+            return ()
 
 
 def _is_of_other(given: str, optimizer: Optimizer) -> bool:

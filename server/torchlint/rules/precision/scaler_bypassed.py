@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward
+from torchlint.idioms.scaling import Scaling, scaling_of
 from torchlint.idioms.training import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
@@ -24,6 +24,7 @@ _TABLE = Automaton(
     wrong={(_SCALED, "step"): "bypassed"},
     neutral=frozenset((_PLAIN,)),
 )
+_BACKWARDS = {Scaling.SCALED_BACKWARD: "scaled backward", Scaling.BACKWARD: "backward"}
 
 
 class ScalerBypassed(Rule):
@@ -121,16 +122,13 @@ class ScalerBypassed(Rule):
 
 
 def _event(found: Training, optimizer: Optimizer, action: Action) -> str:
-    if is_backward(action):
-        return "scaled backward" if action in found.scaled else "backward"
+    seen = scaling_of(found, action)
+    if seen.what in _BACKWARDS:
+        return _BACKWARDS[seen.what]
     stepped = found.stepped(action)
     if stepped is not None and stepped.path == optimizer.path:
-        return "scaler step" if found.is_scaler(action.receiver) else "step"
-    if action.verb == "..." or "unscale" in action.verb:
-        return "unscale"
-    known = action.verb in ("scale", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict", "step")
-    gives = any(found.is_scaler(item) for item in action.arguments)
-    return "unscale" if gives or (found.is_scaler(action.receiver) and not known) else ""
+        return "scaler step" if seen.what is Scaling.STEP else "step"
+    return "unscale" if seen.what in (Scaling.UNSCALE, Scaling.UNSEEN) else ""
 
 
 def _spelled(backward: Action, scaler: Ref, edit: Editor) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.scaling import Scaling, is_handed, scaling_of
 from torchlint.idioms.training import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
@@ -23,6 +24,12 @@ _TABLE = Automaton(
     wrong={(_AGAIN, "step"): "no update"},
     on_every_path=False,  # nothing on any path of the loop may update: see `_updates_within`
 )
+#: What an action of a scaler is for this rule; the others leave it as it is.
+_OWN = {
+    Scaling.SCALED_BACKWARD: "backward",
+    Scaling.STEP: "step",
+    **dict.fromkeys((Scaling.UPDATE, Scaling.LOAD, Scaling.UNSEEN), "update"),
+}
 
 
 class ScalerWithoutUpdate(Rule):
@@ -123,15 +130,11 @@ def _given(step: Action) -> str:
 
 
 def _event(found: Training, scaler: str, action: Action) -> str:
-    receiver = action.receiver
-    if action in found.scaled and found.scaled[action].path == scaler:
-        return "backward"
-    if receiver is not None and receiver.path == scaler and found.is_scaler(receiver):
-        if action.verb == "step":
-            return "step" if action.arguments else ""
-        return "" if action.verb in ("scale", "unscale_", "get_scale", "is_enabled", "state_dict") else "update"
-    given = any(item.path and (item.path == scaler or scaler.startswith(f"{item.path}.")) for item in action.arguments)
-    return "update" if given or action.verb == "..." or action.verb.endswith("GradScaler") else ""
+    seen = scaling_of(found, action)
+    if seen.scaler is not None and seen.scaler.path == scaler:
+        return "" if seen.what is Scaling.STEP and seen.optimizer is None else _OWN.get(seen.what, "")
+    known = action.verb == "..." or action.verb.endswith("GradScaler") or is_handed(action, scaler)
+    return "update" if known else ""
 
 
 def _cycle(found: Training, violation: Violation) -> Loop | None:
