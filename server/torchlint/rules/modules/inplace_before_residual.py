@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.fixes import Editor
+from torchlint.idioms.inplace_activations import InPlace, inplace_activations, tensor_of
+from torchlint.idioms.iterators import can_follow
+from torchlint.idioms.layer_order import applied
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
+from torchlint.semantics.scopes import Definition, FunctionNode
+from torchlint.semantics.semantics import (
+    Semantics,
+    contains,
+    enclosing_class,
+    enclosing_function,
+    is_static,
+    nodes_within,
+)
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+_ADDING = frozenset(("torch.add", "torch.cat", "torch.concat", "torch.concatenate"))
+
+
+class InplaceBeforeResidual(Rule):
+    """## What it does
+
+    Reports activations that work in place on a tensor that is added (or concatenated) afterwards as the residual.
+
+    ## Why is this bad?
+
+    The activation overwrites the tensor. What is added is no longer the input of the block but what the activation made
+    of it: a `relu` cuts off all negative values of the skip connection. Nothing raises.
+
+    ## Example
+
+    ```python
+    import torch.nn as nn
+
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.relu = nn.ReLU(inplace=True)
+            self.conv = nn.Conv2d(8, 8, 3, padding=1)
+
+        def forward(self, x):
+            out = self.conv(self.relu(x))
+            return out + x
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch.nn as nn
+
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.relu = nn.ReLU()
+            self.conv = nn.Conv2d(8, 8, 3, padding=1)
+
+        def forward(self, x):
+            out = self.conv(self.relu(x))
+            return out + x
+    ```
+
+    ## Exceptions
+
+    A residual that was copied before (`x.clone()`), an activation whose result is not used, so that it stands there for
+    what it does in place, a tensor that a `relu` made before, and variables whose tensor cannot be told.
+
+    ## References
+
+    - [In-place correctness checks](https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd)
+    - [torch.nn.ReLU](https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html)
+    """
+
+    code = "TL120"
+    name = "inplace-before-residual"
+    level = Level.ERROR
+    fix = FixKind.UNSAFE
+    summary = (
+        "The activation overwrites the tensor that is added afterwards: the skip connection carries another value."
+    )
+
+    @on_function()
+    def check(self, function: FunctionNode, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        added = [item for item in _added(function, semantics) if item[0] is not None]
+        if not added or is_static(function):
+            return
+        for change in inplace_activations(function, semantics):
+            if enclosing_function(change.call) is not function or isinstance(parent_of(change.call), ast.Expr):
+                continue
+            tensor = tensor_of(change.operand, semantics)
+            if tensor is None or _is_rectified(tensor, change, semantics):
+                continue
+            for operand, addition in added:
+                if tensor_of(operand, semantics) is tensor and _runs_before(change.call, addition):
+                    yield self._change(change, operand, addition, function)
+                    break
+
+    def _change(self, change: InPlace, operand: ast.expr, addition: ast.AST, function: FunctionNode) -> Diagnosis:
+        written, name = ast.unparse(change.call), ast.unparse(operand)
+        shown = written if len(written) <= 60 else f"{written[:57]}..."
+        related: list[tuple[ast.AST, str]] = [(addition, f"`{name}` is used here, and is changed by then")]
+        own = change.switch is change.call or enclosing_class(change.switch) is enclosing_class(function)
+        if change.switch is not change.call:
+            related.append((change.switch, "made to work in place here"))
+        fixes = [FixPlan("Let it make a new tensor", "unsafe", lambda edit: _mend(edit, change))] if own else []
+        return self.found(
+            change.call,
+            f"`{shown}` works in place: it changes `{name}`, which is the residual afterwards.",
+            related=related,
+            fixes=fixes,
+        )
+
+
+def _added(function: FunctionNode, semantics: Semantics) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """The variables that a function adds or concatenates, each with the addition."""
+    for node in nodes_within(function, ast.BinOp, ast.AugAssign, ast.Call):
+        operands: list[ast.expr] = []
+        match node:
+            case ast.BinOp(op=ast.Add(), left=left, right=right):
+                operands = [left, right]
+            case ast.AugAssign(op=ast.Add(), target=target, value=value):
+                operands = [target, value]
+            case ast.Call(func=ast.Attribute(value=receiver, attr="add" | "add_"), args=[other]):
+                operands = [receiver, other]
+            case ast.Call(args=[first, *rest]) if semantics.is_named(node.func, *_ADDING):
+                operands = list(first.elts) if isinstance(first, ast.List | ast.Tuple) else [first, *rest]
+        for operand in operands:
+            if isinstance(operand, ast.Name) and enclosing_function(node) is function:
+                yield operand, node
+
+
+def _runs_before(change: ast.Call, addition: ast.AST) -> bool:
+    """Whether a change happens before an addition is done, on one path: inside of it, or in a statement before."""
+    if contains(addition, change):
+        return True
+    before = (change.lineno, change.col_offset) < (addition.lineno, addition.col_offset)  # type: ignore[attr-defined]
+    return before and can_follow(change, addition)
+
+
+def _is_rectified(tensor: Definition, change: InPlace, semantics: Semantics) -> bool:
+    """Whether a ``relu`` made the tensor, so that another one changes nothing."""
+    if tensor.value is None or "relu" not in change.name.lower() or "leaky" in change.name.lower():
+        return False
+    made = applied(tensor.value, semantics)
+    return made is not None and made.name in ("torch.nn.ReLU", "torch.nn.ReLU6", "torch.nn.Sigmoid")
+
+
+def _mend(edit: Editor, change: InPlace) -> None:
+    """Take ``inplace=True`` away, or call the function without the underscore."""
+    switch = change.switch
+    for item in switch.keywords:
+        if item.arg == "inplace":
+            edit.remove_argument(switch, item.value)
+            return
+    positional = [item for item in switch.args if isinstance(item, ast.Constant) and item.value is True]
+    if positional:
+        edit.replace(positional[-1], "False")
+        return
+    called = switch.func.attr if isinstance(switch.func, ast.Attribute) else getattr(switch.func, "id", "")
+    edit.rename_called(switch, called.rstrip("_"))
