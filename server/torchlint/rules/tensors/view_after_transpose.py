@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.layer_sizes import sizes_of_layer, whole_number
-from torchlint.idioms.origins import operation_of
+from torchlint.idioms.origins import arguments_after, operation_of
 from torchlint.idioms.tensor_sizes import permutation_of, sizes_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
@@ -106,7 +106,7 @@ def _may_join(semantics: Semantics, view: ast.Call, tensor: ast.Call, operation:
     rank = len(sizes) if sizes is not None else len(names) if names is not None else None
     order = _order(semantics, tensor, rank)
     if order is None:
-        return True
+        return len(given) == 1  # axes counted from the end, or not known: only one row joins all of them
     if rank is None and operation not in ("permute", "t"):
         # There may be more axes than `transpose` names: a shape of as many, without a product, joins those behind.
         products = any(isinstance(size, ast.BinOp) for size in given[:-1])
@@ -136,7 +136,8 @@ def _sizes_given(given: Sequence[ast.expr]) -> Sequence[ast.expr] | None:
 
 def _order(semantics: Semantics, tensor: ast.Call, rank: int | None) -> tuple[int, ...] | None:
     operation, _ = operation_of(semantics, tensor)
-    given = _sizes_given(tensor.args[1:] if semantics.names(tensor.func) else tensor.args) or ()
+    named = [item.value for item in tensor.keywords if item.arg in ("dim0", "dim1", "dims", "axis0", "axis1")]
+    given = _sizes_given([*arguments_after(semantics, tensor), *named]) or ()
     return permutation_of(operation, [whole_number(item, semantics) for item in given], rank)
 
 
@@ -146,7 +147,7 @@ def _shape_names(semantics: Semantics, tensor: ast.expr) -> list[str] | None:
     operation, _ = operation_of(semantics, value)
     if not isinstance(value, ast.Call) or operation not in ("view", "reshape"):
         return None
-    given = _sizes_given(value.args[1:] if semantics.names(value.func) else value.args)
+    given = _sizes_given(arguments_after(semantics, value))
     if given is None or len(given) < 2:
         return None
     return [ast.unparse(item) for item in given]
