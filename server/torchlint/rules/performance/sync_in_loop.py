@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint.idioms.cuda import moves_to_cuda
+from torchlint.idioms.devices import device_evidence
+from torchlint.idioms.gradient_actions import is_backward
+from torchlint.idioms.invariants import loops_around
+from torchlint.idioms.training import statement_of, training_of
+from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
+from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
+from torchlint.semantics.kinds import Grade, What
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.scopes import Binding
+from torchlint.semantics.semantics import Semantics, argument, contains, nodes_within
+from torchlint.semantics.unit import Root, Unit
+from torchlint.syntax import parent_of, part_of
+
+_READS = frozenset(("item", "cpu", "tolist"))
+#: Builtins that read the value of a tensor.
+_READING = frozenset(("float", "int", "bool", "print"))
+_BATCHES = re.compile(r"load|batch|dataset|\bdl\b|_dl\b", re.IGNORECASE)
+_DEEPEST = 4
+_DESCRIBES = frozenset("shape size dim ndim dtype device numel".split())
+_MEASURES_IN_NAME = re.compile(r"bench|profil|latency|throughput|eval|valid|test", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """A place at which the CPU waits for a value. ``early``: more of the step is queued after it."""
+
+    node: ast.expr
+    early: bool
+
+    @property
+    def shown(self) -> str:
+        text = ast.unparse(self.node).replace("'", '"')
+        return text if len(text) <= 60 else f"{text[:56]}..."
+
+
+class SyncInLoop(Rule):
+    """## What it does
+
+    Points out values that are read from the GPU in each training step: `.item()`, `.cpu()`, `.tolist()`, `float(t)`,
+    `print(t)`. Once a loop: where one is read before the backward pass, or where several are.
+
+    ## Why is this bad?
+
+    CUDA works through a queue that the CPU fills. A read makes the CPU wait until the queue is empty, and the GPU then
+    waits for the CPU to fill it again. In real projects that was up to half of the time of a step.
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion, optimizer):
+        total = 0.0
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs.cuda()), targets.cuda())
+            total += loss.item()
+            loss.backward()
+            optimizer.step()
+        return total / len(loader)
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def train(model: torch.nn.Module, loader, criterion, optimizer):
+        total = torch.zeros((), device="cuda")
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss = criterion(model(inputs.cuda()), targets.cuda())
+            total += loss.detach()
+            loss.backward()
+            optimizer.step()
+        return total.item() / len(loader)
+    ```
+
+    ## Exceptions
+
+    One read behind the backward pass, for a log or a decision; what is read under a condition (`if step % 100 == 0:`);
+    conditions and `assert` themselves; values for the `step` of an environment; loops that do not run over batches;
+    files in which nothing goes to a GPU.
+
+    ## References
+
+    - [Performance Tuning Guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization)
+    - [torch.cuda.set_sync_debug_mode](https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html)
+    """
+
+    code = "TL604"
+    name = "sync-in-loop"
+    level = Level.HINT
+    summary = "The CPU waits for the GPU in each training step, and then the GPU for the CPU."
+
+    @on_flow("backward")
+    def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
+        if _MEASURES_IN_NAME.search(root.name) or not _may_use_gpu(unit.semantics):
+            return
+        if not training_of(unit.semantics, root).trains:
+            return
+        for loop in (flow for flow in walk(root.flow) if isinstance(flow, Loop)):
+            if not isinstance(loop.node, ast.For) or not _BATCHES.search(ast.unparse(loop.node.iter)):
+                continue
+            reads = list(_reads(loop, unit.semantics))
+            early = [read for read in reads if read.early]
+            if early:
+                message = (
+                    f"`{early[0].shown}` is read before the backward pass in each step: the CPU waits for the GPU "
+                    "before it can queue the rest."
+                )
+                place = early[0]
+            elif len({statement_of(read.node) for read in reads}) > 1:
+                message = f"{len(reads)} values are read in each step, each of which makes the CPU wait for the GPU."
+                place = reads[0]
+            else:
+                continue
+            related = [(read.node, "read here") for read in reads if read is not place]
+            yield self.found(place.node, message, related=[*related, (loop.node, "in each iteration of this loop")])
+
+
+def _may_use_gpu(semantics: Semantics) -> bool:
+    """Whether the file moves something to CUDA, or to a device that is chosen elsewhere."""
+    for name in ("cuda", "to"):
+        for call in semantics.module.calls_of(name):
+            if moves_to_cuda(semantics, call):
+                return True
+            device = argument(call, 0, "device")
+            known = semantics.value_of(device)
+            if device is None or device_evidence(semantics, device) is None or semantics.literal(known) == "cpu":
+                continue
+            if not (isinstance(known, ast.Call) and known.args and semantics.literal(known.args[0]) == "cpu"):
+                return True
+    return False
+
+
+def _reads(loop: Loop, semantics: Semantics) -> Iterator[_Read]:
+    """The reads of each iteration, in their order; none where no backward pass belongs to the loop itself."""
+    steps = list(_each_iteration(loop.body))
+    last = max((place for place, action in enumerate(steps) if is_backward(action)), default=None)
+    if last is None:
+        return
+    found: list[ast.expr] = []
+    places: list[_Read] = []
+    for place, action in enumerate(steps):
+        node = action.node
+        if action.verb not in _READS or not isinstance(node, ast.Call) or not _is_device_value(node, semantics):
+            continue
+        if any(contains(other, node) for other in found) or _is_for_environment(node):
+            continue
+        if not any(node is other for other in found):
+            found.append(node)
+            places.append(_Read(node, place < last))
+    backward = steps[last].node
+    for call in nodes_within(loop.node, ast.Call):
+        assert isinstance(call, ast.Call)
+        if _reads_by_builtin(call, semantics) and next(loops_around(call), None) is loop.node:
+            early = part_of(backward) is part_of(call) and contains(loop.node, backward) and _is_before(call, backward)
+            if not any(contains(call, other) for other in found if part_of(other) is part_of(call)):
+                places.append(_Read(call, early))
+    yield from sorted(places, key=lambda read: not read.early)
+
+
+def _each_iteration(flow: Flow) -> Iterator[Action]:
+    """The actions of every iteration: not behind a condition or in a handler, nor of inner loops that train."""
+    match flow:
+        case Action():
+            yield flow
+        case Branch():
+            return
+        case Loop(body=body):
+            inner = list(_each_iteration(body))
+            if not any(map(is_backward, inner)):
+                yield from inner
+        case Attempt(body=body, orelse=orelse, final=final):
+            for part in (body, orelse, final):
+                yield from _each_iteration(part)
+        case _:
+            for part in children(flow):
+                yield from _each_iteration(part)
+
+
+def _is_device_value(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a model or a loss computed what is read here, so that it is where they are."""
+    assert isinstance(call.func, ast.Attribute)
+    receiver = call.func.value
+    if call.args or call.keywords or _is_decided(call) or _is_on_cpu(receiver):
+        return False
+    kind = semantics.kind(receiver)
+    return (kind is None or kind.is_tensor) and _is_computed(receiver, semantics)
+
+
+def _is_computed(expression: ast.expr, semantics: Semantics, depth: int = 0) -> bool:
+    """Whether a value comes out of a module, carries a graph that is cut here, or is backpropagated in the function."""
+    for node in _values_in(expression) if depth < _DEEPEST else ():
+        match node:
+            case ast.Attribute(attr="detach"):
+                return True
+            case ast.Call(func=function):
+                kind = semantics.kind(function)
+                if kind is not None and kind.is_module:
+                    return True
+            case ast.Name(id=name):
+                holder = enclosing_function(node)
+                if holder is not None and "backward" in semantics.methods_called_on(name, holder):
+                    return True
+                values = [found.value for found in semantics.definitions(node) if found.kind is Binding.ASSIGNMENT]
+                if any(value is not None and _is_computed(value, semantics, depth + 1) for value in values):
+                    return True
+    return False
+
+
+def _values_in(expression: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that a value is computed from, without what is only asked for its size, dtype or device."""
+    yield expression
+    if isinstance(expression, ast.Attribute) and expression.attr in _DESCRIBES:
+        return
+    for child in ast.iter_child_nodes(expression):
+        yield from _values_in(child)
+
+
+def _is_on_cpu(receiver: ast.expr) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr in ("cpu", "numpy") for node in ast.walk(receiver))
+
+
+def _reads_by_builtin(call: ast.Call, semantics: Semantics) -> bool:
+    """``float(loss)``, ``print(loss)`` of what is certainly a tensor."""
+    if not isinstance(call.func, ast.Name) or call.func.id not in _READING or semantics.definitions(call.func):
+        return False
+    if _is_decided(call) or _is_for_environment(call):
+        return False
+    for given in call.args:
+        values = (
+            [item.value for item in given.values if isinstance(item, ast.FormattedValue)]
+            if isinstance(given, ast.JoinedStr)
+            else [given]
+        )
+        for value in values:
+            kind = semantics.kind(value)
+            if (
+                kind is not None
+                and kind.what is What.TENSOR
+                and kind.grade is Grade.PROVEN
+                and _is_computed(value, semantics)
+            ):
+                return True
+    return False
+
+
+def _is_decided(node: ast.AST) -> bool:
+    """Whether a read serves a decision: it stands in a condition, or is given a name that stands in one."""
+    holder: ast.AST | None = parent_of(node)
+    inner: ast.AST = node
+    while holder is not None and not isinstance(holder, ast.stmt):
+        if isinstance(holder, ast.IfExp | ast.BoolOp | ast.Lambda):
+            return True
+        inner = holder
+        holder = parent_of(holder)
+    match holder:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is inner:
+            function = enclosing_function(holder)
+            tests = nodes_within(function, ast.If, ast.While) if function is not None else ()
+            return any(
+                isinstance(part, ast.Name) and part.id == name
+                for test in tests
+                if isinstance(test, ast.If | ast.While)
+                for part in ast.walk(test.test)
+            )
+        case _:
+            return isinstance(holder, ast.If | ast.While | ast.Assert)
+
+
+def _is_for_environment(node: ast.AST) -> bool:
+    holder = parent_of(node)
+    while holder is not None and not isinstance(holder, ast.stmt):
+        if isinstance(holder, ast.Call) and isinstance(holder.func, ast.Attribute) and holder.func.attr == "step":
+            return True
+        holder = parent_of(holder)
+    return False
+
+
+def _is_before(node: ast.expr, other: ast.AST) -> bool:
+    return (node.lineno, node.col_offset) < (other.lineno, other.col_offset)  # type: ignore[attr-defined]
