@@ -19,7 +19,14 @@ _MAKERS = frozenset(
 #: Functions that give an array unless what they are given is a number.
 _CONVERTERS = frozenset(("numpy.array", "numpy.asarray", "numpy.asanyarray"))
 #: Random numbers: an array as soon as a size is given.
-_DRAWS = {"numpy.random.rand": 1, "numpy.random.randn": 1, "numpy.random.random": 1, "numpy.random.uniform": 3}
+_DRAWS = {
+    "numpy.random.rand": 1,
+    "numpy.random.randn": 1,
+    "numpy.random.random": 1,
+    "numpy.random.uniform": 3,
+    "numpy.random.normal": 3,
+    "numpy.random.randint": 3,
+}
 _SAME = frozenset("astype copy reshape transpose flatten ravel squeeze".split())
 
 

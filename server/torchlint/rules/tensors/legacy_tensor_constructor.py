@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.ndarrays import array_in_list
+from torchlint.idioms.ndarrays import array_in_list, is_array
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN, literal_of
@@ -94,7 +94,7 @@ def _meaning(semantics: Semantics, call: ast.Call) -> str | None:
     (given,) = call.args
     value = semantics.value_of(given)
     match value:
-        case ast.List() | ast.Tuple() | ast.ListComp():
+        case ast.List() | ast.Tuple() | ast.ListComp() | ast.BinOp(left=ast.List(), op=ast.Mult() | ast.Add()):
             return "data"
         case ast.Attribute(attr="shape"):
             return "size"
@@ -102,10 +102,11 @@ def _meaning(semantics: Semantics, call: ast.Call) -> str | None:
             return "size"
     if isinstance(literal_of(value), int):
         return "size"
+    if is_array(semantics, value):
+        return "data"
     kind = semantics.kind(value)
     if kind is None or not kind.proven:
-        array = kind is not None and kind.what is What.ARRAY
-        return "data" if array and isinstance(value, ast.Call) and _makes_array(semantics, value) else None
+        return None
     match kind.what:
         case What.ARRAY | What.LIST:
             return "data"
@@ -113,10 +114,6 @@ def _meaning(semantics: Semantics, call: ast.Call) -> str | None:
             return "size"
         case _:
             return None
-
-
-def _makes_array(semantics: Semantics, call: ast.Call) -> bool:
-    return semantics.name(call.func) in ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate")
 
 
 def _rewrite(edit: Editor, call: ast.Call, name: str, by: str) -> None:
