@@ -13,6 +13,7 @@ from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics, argument, nodes_within
 
 _DEEPEST = 3
+_LONGEST_WAY = 6
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -90,19 +91,31 @@ def _of_class(owner: ast.ClassDef, semantics: Semantics, depth: int) -> InPlace 
 
 
 def tensor_of(expression: ast.expr | None, semantics: Semantics) -> Definition | None:
-    """The binding at which a variable got the tensor that it holds: ``identity = x`` is the tensor of ``x``."""
-    for _ in range(8):
-        if not isinstance(expression, ast.Name):
-            return None
-        definitions = semantics.definitions(expression)
-        if len(definitions) != 1:
-            return None
-        (definition,) = definitions
-        if definition.kind is Binding.PARAMETER:
-            return definition
-        if definition.kind is not Binding.ASSIGNMENT or definition.path:
-            return None
-        if not isinstance(definition.value, ast.Name):
-            return definition
-        expression = definition.value
-    return None
+    """The binding at which a variable got the tensor that it holds: ``identity = x`` is the tensor of ``x``. None where
+    that may be one of several."""
+    found = tensors_of(expression, semantics)
+    return found[0][0] if len(found) == 1 else None
+
+
+#: A binding that made a tensor, and the bindings by which other variables got it.
+Held = tuple[Definition, tuple[Definition, ...]]
+
+
+def tensors_of(
+    expression: ast.expr | None, semantics: Semantics, passed_on: tuple[Definition, ...] = ()
+) -> tuple[Held, ...]:
+    """The tensors that a variable can hold, on all paths: ``identity`` of ``x`` unless a branch bound it anew."""
+    if not isinstance(expression, ast.Name) or len(passed_on) > _LONGEST_WAY:
+        return ()
+    found: list[Held] = []
+    for definition in semantics.definitions(expression):
+        if definition in passed_on:
+            continue
+        value = definition.value if definition.kind is Binding.ASSIGNMENT and not definition.path else None
+        held = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+        for item in held:
+            if isinstance(item, ast.Name):
+                found += tensors_of(item, semantics, (*passed_on, definition))
+            else:
+                found.append((definition, passed_on))
+    return tuple(found)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
-from torchlint.idioms.inplace_activations import InPlace, inplace_activations, tensor_of
+from torchlint.idioms.inplace_activations import InPlace, inplace_activations, tensor_of, tensors_of
 from torchlint.idioms.iterators import can_follow
 from torchlint.idioms.layer_order import applied
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
@@ -89,7 +89,7 @@ class InplaceBeforeResidual(Rule):
     @on_function()
     def check(self, function: FunctionNode, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        added = [item for item in _added(function, semantics) if item[0] is not None]
+        added = list(_added(function, semantics))
         if not added or is_static(function):
             return
         for change in inplace_activations(function, semantics):
@@ -99,7 +99,7 @@ class InplaceBeforeResidual(Rule):
             if tensor is None or _is_rectified(tensor, change, semantics):
                 continue
             for operand, addition in added:
-                if tensor_of(operand, semantics) is tensor and _runs_before(change.call, addition):
+                if _holds(operand, tensor, change.call, semantics) and _runs_before(change.call, addition, operand.id):
                     yield self._change(change, operand, addition, function)
                     break
 
@@ -119,7 +119,7 @@ class InplaceBeforeResidual(Rule):
         )
 
 
-def _added(function: FunctionNode, semantics: Semantics) -> Iterator[tuple[ast.expr, ast.AST]]:
+def _added(function: FunctionNode, semantics: Semantics) -> Iterator[tuple[ast.Name, ast.AST]]:
     """The variables that a function adds or concatenates, each with the addition."""
     for node in nodes_within(function, ast.BinOp, ast.AugAssign, ast.Call):
         operands: list[ast.expr] = []
@@ -137,12 +137,29 @@ def _added(function: FunctionNode, semantics: Semantics) -> Iterator[tuple[ast.e
                 yield operand, node
 
 
-def _runs_before(change: ast.Call, addition: ast.AST) -> bool:
-    """Whether a change happens before an addition is done, on one path: inside of it, or in a statement before."""
+def _holds(operand: ast.expr, tensor: Definition, change: ast.Call, semantics: Semantics) -> bool:
+    """Whether an operand is a tensor on a path that leads over a change of it."""
+    return any(
+        found is tensor and all(_on_one_path(step.node, change) for step in passed_on)
+        for found, passed_on in tensors_of(operand, semantics)
+    )
+
+
+def _on_one_path(one: ast.AST, other: ast.AST) -> bool:
+    first, second = sorted((one, other), key=_place)
+    return can_follow(first, second)
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def _runs_before(change: ast.Call, addition: ast.AST, name: str) -> bool:
+    """Whether a change happens before an addition is done, on one path that leaves ``name`` as it is: inside of the
+    addition, or in a statement before."""
     if contains(addition, change):
         return True
-    before = (change.lineno, change.col_offset) < (addition.lineno, addition.col_offset)  # type: ignore[attr-defined]
-    return before and can_follow(change, addition)
+    return _place(change) < _place(addition) and can_follow(change, addition, name)
 
 
 def _is_rectified(tensor: Definition, change: InPlace, semantics: Semantics) -> bool:
