@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from torchlint import torch_api
@@ -30,10 +30,12 @@ _CUT_NAMES = frozenset(("torch.tensor", "torch.autograd.Variable", "torch.no_gra
 
 @dataclass(eq=False, slots=True)
 class Sources:
-    """``calls``: calls of modules, with those of layers inside modules of the file; ``uses``: names, and attributes of
-    ``self``, that were read on the way. All in the order in which they were met."""
+    """``calls``: calls of modules, without those that a module of the file makes in its ``forward``; ``uses``: names,
+    and attributes of ``self``, that were read on the way; ``operations``: all calls and arithmetic that the graph may
+    pass through. All in the order in which they were met."""
 
     calls: dict[ast.Call, None] = field(default_factory=dict)
+    operations: dict[ast.Call | ast.BinOp, None] = field(default_factory=dict)
     uses: dict[ast.Name | ast.Attribute, None] = field(default_factory=dict)
 
 
@@ -45,6 +47,8 @@ class _Frame:
     call: ast.Call
     outer: _Frame | None
     depth: int
+    #: Whether this is the ``forward`` of a module, or called by one.
+    in_module: bool = False
 
 
 def sources_of(
@@ -53,7 +57,7 @@ def sources_of(
     path: Path = (),
     *,
     entered: ast.Call | None = None,
-    trained: Collection[ast.Call] = (),
+    trained: Container[ast.Call] = (),
 ) -> Sources:
     """The sources of the element of a value that ``path`` leads to (the whole: no path); ``entered``: the call by which
     the function of the expression runs, so that its parameters are what is given there; ``trained``: calls that are
@@ -66,7 +70,7 @@ def sources_of(
 
 
 class _Follower:
-    def __init__(self, semantics: Semantics, trained: Collection[ast.Call]) -> None:
+    def __init__(self, semantics: Semantics, trained: Container[ast.Call]) -> None:
         self._semantics = semantics
         self._trained = trained
         self.found = Sources()
@@ -97,6 +101,7 @@ class _Follower:
                 self.value(operand, path, frame)
             case ast.BinOp(left=left, right=right):
                 if self._is_recorded(expression):
+                    self.found.operations[expression] = None
                     self.value(left, (), frame)
                     self.value(right, (), frame)
             case ast.IfExp(body=body, orelse=orelse):
@@ -112,6 +117,7 @@ class _Follower:
                     for element in elements:
                         self.value(element, (), frame)
             case ast.Call() if self._is_recorded(expression):
+                self.found.operations[expression] = None
                 self._call(expression, path, frame)
 
     def _is_recorded(self, node: ast.AST) -> bool:
@@ -183,7 +189,7 @@ class _Follower:
         if kind is not None and kind.what is What.LOSS and kind.class_node is None:
             self._given(call, frame)
         elif kind is None and call in self._trained:
-            self.found.calls[call] = None
+            self._note(call, frame)
             self._given(call, frame)
         elif kind is not None and kind.is_module:
             self._module(call, kind.class_node, kind.origin, path, frame)
@@ -204,6 +210,10 @@ class _Follower:
         else:
             self._given(call, frame)
 
+    def _note(self, call: ast.Call, frame: _Frame | None) -> None:
+        if frame is None or not frame.in_module:
+            self.found.calls[call] = None
+
     def _given(self, call: ast.Call, frame: _Frame | None) -> None:
         for item in (*call.args, *(keyword.value for keyword in call.keywords)):
             self.value(item, (), frame)
@@ -211,10 +221,10 @@ class _Follower:
     def _module(
         self, call: ast.Call, owner: ast.ClassDef | None, origin: str, path: Path, frame: _Frame | None
     ) -> None:
-        self.found.calls[call] = None
+        self._note(call, frame)
         forward = self._semantics.find_method(owner, "forward") if owner is not None else None
         if forward is not None:
-            self._returned(forward, call, path, frame)
+            self._returned(forward, call, path, frame, in_module=True)
         elif origin.startswith("torch.nn.") or call in self._trained:
             self._given(call, frame)
 
@@ -236,7 +246,9 @@ class _Follower:
             self.value(function.value, (), frame)
             self._given(call, frame)
 
-    def _returned(self, function: FunctionNode, call: ast.Call, path: Path, frame: _Frame | None) -> None:
+    def _returned(
+        self, function: FunctionNode, call: ast.Call, path: Path, frame: _Frame | None, *, in_module: bool = False
+    ) -> None:
         depth = frame.depth + 1 if frame is not None else 0
         outer = frame
         while outer is not None:
@@ -245,7 +257,7 @@ class _Follower:
             outer = outer.outer
         if depth > _MOST_FRAMES or not self._is_open(function):
             return
-        inner = _Frame(function, call, frame, depth)
+        inner = _Frame(function, call, frame, depth, in_module or (frame is not None and frame.in_module))
         for value in self._semantics.returned_values(function):
             self.value(value, path, inner)
 
