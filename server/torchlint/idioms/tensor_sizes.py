@@ -24,9 +24,10 @@ ELEMENTWISE = KEEPING | frozenset(
     "type_as dropout isnan isinf logical_not square reciprocal erf cumsum cumprod flip roll normalize "
     "eq ne lt le gt ge masked_fill pow".split()
 )
+#: Those of them that broadcast, where they are given another tensor.
+_BROADCASTING = frozenset("eq ne lt le gt ge pow masked_fill clamp clamp_min clamp_max".split())
 #: Operations that take an axis away: by ``dim`` at this position, all of them without it.
 _REDUCING = frozenset("sum mean prod std var amax amin argmax argmin norm logsumexp all any".split())
-_RANDOM_SIZES = {"randint": ("size",), "normal": ("size",), "full": ("size",)}
 
 
 def sizes_of(semantics: Semantics, expression: ast.expr | None, depth: int = 0) -> Sizes | None:
@@ -74,10 +75,15 @@ def _of_call(semantics: Semantics, call: ast.Call, depth: int) -> Sizes | None:
     if operation in ("cat", "concat", "stack"):
         return _joined(semantics, operation, operand, depth)
     sizes = sizes_of(semantics, operand, depth + 1)
+    given = arguments_after(semantics, call)
+    if operation in _BROADCASTING and not all(_is_number(semantics, item) for item in _values(call, given)):
+        return None
     if operation in _LIKE or operation in ELEMENTWISE:
         return sizes
-    given = arguments_after(semantics, call)
-    if operation in ("view", "reshape", "expand", "repeat"):
+    if operation == "repeat":
+        counts = _given(semantics, given)
+        return None if counts is None else (None,) * len(counts)
+    if operation in ("view", "reshape", "expand"):
         shaped = _given(semantics, given)
         if operation in ("view", "reshape") or shaped is None or None not in shaped or sizes is None:
             return shaped
@@ -85,6 +91,10 @@ def _of_call(semantics: Semantics, call: ast.Call, depth: int) -> Sizes | None:
     if sizes is None:
         return (None,) if operation in ("ravel", "flatten") and not given and not call.keywords else None
     return _reshaped(semantics, call, operation, sizes, given)
+
+
+def _values(call: ast.Call, given: Sequence[ast.expr]) -> list[ast.expr]:
+    return [*given, *(item.value for item in call.keywords if item.arg != "input")]
 
 
 def _of_other_factory(semantics: Semantics, call: ast.Call, name: str, depth: int) -> Sizes | None:
@@ -216,6 +226,8 @@ def _reshaped(
             return moved(sizes, permutation_of(operation, flat, rank))
         case "flatten" if not given and not keywords:
             return (None,)
+        case "max" | "min" if not given and not keywords:
+            return ()
         case _ if operation in _REDUCING:
             return _reduced(semantics, sizes, given, keywords)
         case _:
