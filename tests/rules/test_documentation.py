@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.harness.analysis import Program, fix_until_done, program_of
+from tests.harness.analysis import Program, fix_until_done, notebook_of, program_of
 from tests.harness.documentation import KNOWN_HEADINGS, REQUIRED_HEADINGS, RuleDocumentation, read_documentation
 from tests.harness.markdown import Block
 from torchlint.rules import FixKind, Rule, all_rules
@@ -22,6 +22,8 @@ SAME_TREE, BY_HAND = "ast", "by-hand"
 
 
 def _program(rule: type[Rule], block: Block) -> Program:
+    if "notebook" in block.words:
+        return notebook_of([block.text], "example.ipynb", {"select": [rule.name]})
     return program_of(block.text, block.options.get("title", "example.py"), {"select": [rule.name]})
 
 
