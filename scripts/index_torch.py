@@ -39,7 +39,7 @@ def contents() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
     import torch
 
-    from scripts.torch_index import amp, calls, classes, factories, losses, modules, names, versions, vision
+    from scripts.torch_index import amp, calls, classes, factories, losses, modules, names, releases, versions, vision
 
     builders: dict[str, Callable[[], Mapping[str, Any]]] = {
         "names": names.build,
@@ -51,6 +51,7 @@ def contents() -> dict[str, str]:
         "methods": calls.build_methods,
         "amp": amp.build,
         "versions": versions.build,
+        "releases": releases.build,
     }
     tables = {name: build() for name, build in builders.items()}
     if vision.available():

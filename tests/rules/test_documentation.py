@@ -24,7 +24,10 @@ SAME_TREE, BY_HAND = "ast", "by-hand"
 def _program(rule: type[Rule], block: Block) -> Program:
     if "notebook" in block.words:
         return notebook_of([block.text], "example.ipynb", {"select": [rule.name]})
-    return program_of(block.text, block.options.get("title", "example.py"), {"select": [rule.name]})
+    settings: dict[str, object] = {"select": [rule.name]}
+    if "torch" in block.options:
+        settings["torch-version"] = block.options["torch"]
+    return program_of(block.text, block.options.get("title", "example.py"), settings)
 
 
 def _blocks(rule: type[Rule]) -> tuple[RuleDocumentation, Block, Block]:

@@ -52,6 +52,7 @@ from .modules import (
     module_names,
 )
 from .names import aliases, canonical, functions_in
+from .releases import indexed_modules, is_unknown, newest_indexed, resembling, since, tails_with_release
 from .torch_range import TorchRange
 from .versions import (
     OLDEST,
@@ -89,6 +90,7 @@ __all__ = [
     "factory_facts",
     "functions_in",
     "has_parameters",
+    "indexed_modules",
     "is_activation",
     "is_dataset",
     "is_loader",
@@ -101,6 +103,7 @@ __all__ = [
     "is_scaler",
     "is_scheduler",
     "is_torchvision_model",
+    "is_unknown",
     "keyword_only_parameters_of",
     "loss_expects",
     "model_builders",
@@ -108,12 +111,16 @@ __all__ = [
     "module_names",
     "names_of_role",
     "needs_metric",
+    "newest_indexed",
     "parameters_of",
     "positional_index",
+    "resembling",
     "result_of",
     "returns_tensor",
     "role",
     "signature_of",
+    "since",
+    "tails_with_release",
     "tensor_method",
     "torchvision_model_mode_dependent",
     "versioned_arguments",

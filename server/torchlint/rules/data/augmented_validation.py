@@ -16,7 +16,9 @@ from torchlint.syntax import parent_of
 _EVALUATION = re.compile(
     r"^(val|valid|validation|test|testing|dev|eval|evaluation)(_?(set|data|dataset|loader|ds|dl|dataloader))?$"
 )
-_ON_PURPOSE = re.compile(r"(?<![a-z])tta(?![a-z])|test.?time|augment\w* (the )?(test|val)|on purpose|robustness", re.IGNORECASE)
+_ON_PURPOSE = re.compile(
+    r"(?<![a-z])tta(?![a-z])|test.?time|augment\w* (the )?(test|val)|on purpose|robustness", re.IGNORECASE
+)
 
 
 class AugmentedValidation(Rule):

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.rules.base import Diagnosis, Level, Rule, on_node, on_reference
+from torchlint.semantics.scopes import Binding
+from torchlint.semantics.unit import Unit
+from torchlint.torch_api import TorchRange, since, tails_with_release
+
+
+class ApiTooNew(Rule):
+    """## What it does
+
+    Reports names that torch has only from a release on that is newer than the oldest one which the project allows (in
+    its requirements, or as `torch-version` in the settings).
+
+    ## Why is this bad?
+
+    Whoever installs the project with an older torch that it allows gets an `AttributeError` or `ImportError`.
+
+    ## Example
+
+    With `torch>=2.2` in the requirements:
+
+    ```python torch=">=2.2"
+    from torch import nn
+
+    norm = nn.RMSNorm(512)
+    ```
+
+    ## Use instead
+
+    Require `torch>=2.4`, which has it, or provide for the releases before:
+
+    ```python torch=">=2.2"
+    from torch import nn
+
+    norm = nn.RMSNorm(512) if hasattr(nn, "RMSNorm") else OwnNorm(512)
+    ```
+
+    ## Exceptions
+
+    Projects whose oldest torch is not known; code under a test of the version or `hasattr`, or in `try`/`except`.
+
+    ## References
+
+    - [PyTorch release notes](https://github.com/pytorch/pytorch/releases)
+    """
+
+    code = "TL009"
+    name = "api-too-new"
+    level = Level.WARNING
+    summary = "A release of torch that the project allows does not have this name."
+
+    @on_reference(*tails_with_release())
+    def check_reference(self, node: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
+        if unit.torch is None or unit.torch.lower is None or isinstance(node, ast.Name):
+            return  # a plain name: its import is reported
+        name = unit.semantics.written_name(node)
+        if not name or not _is_too_new(name, unit.torch) or _is_too_new(name.rpartition(".")[0], unit.torch):
+            return  # what lies in a module that is too new is reported with the module
+        if not _is_provided_for(node, unit):
+            yield self._diagnosis(node, name, unit.torch)
+
+    @on_node(ast.ImportFrom)
+    def check_import(self, statement: ast.ImportFrom, unit: Unit) -> Iterator[Diagnosis]:
+        if unit.torch is None or unit.torch.lower is None or statement.level:
+            return
+        for alias in statement.names:
+            name = f"{statement.module}.{alias.name}"
+            if _is_too_new(name, unit.torch) and not in_version_fallback(unit.semantics, statement):
+                yield self._diagnosis(alias, name, unit.torch)
+
+    def _diagnosis(self, node: ast.AST, name: str, allowed: TorchRange) -> Diagnosis:
+        return self.found(node, f"`{name}` came with torch {since(name)}, and this project allows {allowed.lower}.")
+
+
+def _is_too_new(name: str, allowed: TorchRange) -> bool:
+    release = since(name) if name.startswith("torch.") else ""
+    return bool(release) and allowed.may_be_below(release)
+
+
+def _is_provided_for(node: ast.expr, unit: Unit) -> bool:
+    """Whether the code, or the import of what the name begins with, is for several versions."""
+    if in_version_fallback(unit.semantics, node):
+        return True
+    root = node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return True
+    definitions = unit.semantics.bindings(root)
+    return any(
+        definition.kind is not Binding.IMPORT or in_version_fallback(unit.semantics, definition.node)
+        for definition in definitions
+    )
