@@ -106,7 +106,7 @@ class BiasBeforeBatchNorm(Rule):
                 continue
             if not _has_bias(build, layer.name, semantics) or not _is_of(build, place, semantics):
                 continue
-            if _bias_is_read(build, semantics):
+            if _bias_is_read(build, semantics) or _stands_elsewhere(pair):
                 continue
             kept = layer_argument(build, facts, "bias") if (facts := torch_api.module_facts(layer.name)) else None
             fixes = [] if kept is not None and not _is_keyword(build, kept) else [_fix(build)]
@@ -116,6 +116,20 @@ class BiasBeforeBatchNorm(Rule):
                 related=[(norm.build if norm.build is not None else norm.node, "the batch norm")],
                 fixes=fixes,
             )
+
+
+def _stands_elsewhere(pair: Neighbours) -> bool:
+    """Whether a batch norm behind a linear layer may normalise another dimension than the one that the bias is of:
+    ``nn.BatchNorm1d(length)`` of sequences."""
+    first, second = torch_api.module_facts(pair.first.name), torch_api.module_facts(pair.second.name)
+    if first is None or second is None or not pair.first.name.endswith("Linear") or "Lazy" in pair.second.name:
+        return False
+    sizes = [
+        layer_argument(layer.build, facts, facts.out_size)
+        for layer, facts in ((pair.first, first), (pair.second, second))
+        if layer.build is not None and facts.out_size is not None
+    ]
+    return len({ast.unparse(size) for size in sizes if size is not None}) != 1
 
 
 def _has_bias(build: ast.Call, name: str, semantics: Semantics) -> bool:
