@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from torchlint import torch_api
@@ -10,6 +11,7 @@ from torchlint.idioms.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.module_state import State, state_of
 from torchlint.idioms.origins import RESHAPING, arguments_after, operation_of, origin_of
 from torchlint.idioms.training import block_of, statement_of
+from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import (
@@ -87,7 +89,7 @@ class _Search:
     # -- names and attributes ---------------------------------------------------------------------------------------
 
     def _name(self, name: ast.Name, depth: int) -> Graph | None:
-        if name in self._active:
+        if name in self._active or _is_let_go(self._semantics, name):
             return None
         self._active.add(name)
         try:
@@ -278,6 +280,39 @@ def _telling(semantics: Semantics, statement: ast.stmt) -> tuple[ast.Name | None
             if not semantics.names(method):
                 return name, "`backward()` was called on it", None
     return None, "", None
+
+
+def _is_let_go(semantics: Semantics, name: ast.Name) -> bool:
+    """Whether something takes the graph away from a tensor of this name in place: `x.requires_grad_(False)`,
+    `x.requires_grad = False`, `x.detach_()`."""
+    for method in ("requires_grad_", "detach_"):
+        for call in semantics.module.calls_of(method):
+            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+            wanted = argument(call, 0, "requires_grad")
+            asked = method == "requires_grad_" and (wanted is None or semantics.literal(wanted) is True)
+            if isinstance(receiver, ast.Name) and receiver.id == name.id and not asked:
+                return True
+    if not semantics.module.writes_attribute_of_others("requires_grad"):
+        return False
+    return any(
+        isinstance(target, ast.Attribute)
+        and target.attr == "requires_grad"
+        and isinstance(target.value, ast.Name)
+        and target.value.id == name.id
+        and semantics.literal(assignment.value) is not True
+        for assignment in _assignments_around(semantics, name)
+        for target in assignment.targets
+    )
+
+
+def _assignments_around(semantics: Semantics, name: ast.Name) -> Iterator[ast.Assign]:
+    """The assignments of the function, or of the program, in which a name stands."""
+    function = enclosing_function(name)
+    if function is not None:
+        yield from (node for node in nodes_within(function, ast.Assign) if isinstance(node, ast.Assign))
+        return
+    for part in semantics.module.own_code():
+        yield from index_of(part).all(ast.Assign)
 
 
 def _freezes(semantics: Semantics) -> bool:
