@@ -68,6 +68,19 @@ def backpropagated(semantics: Semantics, call: ast.Call) -> dict[Definition, boo
     return found
 
 
+def loss_of(semantics: Semantics, call: ast.Call) -> ast.expr | None:
+    """The loss of a backward pass: ``loss.backward()``, ``scaler.scale(loss).backward()``, ``engine.backward(loss)``;
+    None where an engine is given more or less than one."""
+    assert isinstance(call.func, ast.Attribute)
+    if call.func.attr != "backward" or is_foreign(semantics, call):
+        return call.args[0] if len(call.args) == 1 else None
+    match semantics.value_of(call.func.value):
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled], keywords=[]):
+            return scaled
+        case _:
+            return call.func.value
+
+
 def is_foreign(semantics: Semantics, call: ast.Call) -> bool:
     """Whether ``x.backward(y)`` is no backward pass of a tensor (``engine.backward(loss)``)."""
     assert isinstance(call.func, ast.Attribute)

@@ -145,18 +145,16 @@ def _of_group(semantics: Semantics, source: ast.expr, use: ast.Name) -> bool:
 
 def _of_attribute(semantics: Semantics, target: ast.Attribute) -> Leaf | None:
     """``self.weight`` that the class only ever makes a parameter, ``self.layer.weight`` and ``layer.bias``."""
-    if may_freeze(semantics):
-        return None
     owner = semantics.class_of_self(target.value)
     if owner is not None:
         writes = semantics.module.attribute_writes(owner, target.attr)
         if not writes or any(write.path or not isinstance(write.value, ast.Call) for write in writes):
             return None
         found = [_created(semantics, write.value, False) for write in writes if isinstance(write.value, ast.Call)]
-        return found[0] if None not in found else None
+        return found[0] if None not in found and not may_freeze(semantics) else None
     base = semantics.kind(target.value)
     built = base.node if base is not None and base.proven and base.what is What.MODULE else None
     if base is None or not isinstance(built, ast.Call) or target.attr not in ("weight", "bias"):
         return None
     layer = base.origin in _LAYERS and semantics.name(built.func) == base.origin
-    return Leaf(built, "a parameter of this layer") if layer else None
+    return Leaf(built, "a parameter of this layer") if layer and not may_freeze(semantics) else None

@@ -9,10 +9,12 @@ from torchlint.idioms import training
 from torchlint.idioms.expected_errors import is_expected_to_raise
 from torchlint.idioms.frameworks import Duty, owned_duties
 from torchlint.idioms.gradient_actions import is_backward, is_foreign_backward
+from torchlint.idioms.gradient_graph import loss_of
 from torchlint.idioms.graph_sources import Sources, sources_of
 from torchlint.idioms.training import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref, unknown_kind
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 
@@ -69,7 +71,7 @@ class _Graphs:
         return {action: self._sources(action) for action in self.found.actions if is_backward(action)}
 
     def _sources(self, action: Action) -> Sources:
-        loss = _loss(action)
+        loss = _loss(self.found.semantics, action)
         if loss is None:
             return Sources()
         calls = self.found.places[action].calls
@@ -169,12 +171,12 @@ class BackwardAfterStepOnOldGraph(Rule):
                     violation = _violation(graphs, optimizer, backward, call)
                     if violation is not None and not is_expected_to_raise(backward.node):
                         told.add(backward.node)
-                        yield self._diagnosis(violation, call, path)
+                        yield self._diagnosis(violation, call, path, found)
 
-    def _diagnosis(self, violation: Violation, call: ast.Call, path: str) -> Diagnosis:
+    def _diagnosis(self, violation: Violation, call: ast.Call, path: str, found: Training) -> Diagnosis:
         backward = violation.action
         step = violation.last(training.STEP)
-        loss = _loss(backward)
+        loss = _loss(found.semantics, backward)
         assert step is not None
         assert loss is not None
         module = Ref(path, unknown_kind, None).shown
@@ -189,17 +191,11 @@ class BackwardAfterStepOnOldGraph(Rule):
         return self.found(backward.node, message, related=related)
 
 
-def _loss(backward: Action) -> ast.expr | None:
-    """What is backpropagated, inside ``scaler.scale(...)``."""
-    if is_foreign_backward(backward) or backward.verb != "backward":
+def _loss(semantics: Semantics, backward: Action) -> ast.expr | None:
+    """What a backward pass is of, if the action is certainly one."""
+    if is_foreign_backward(backward) or backward.verb != "backward" or not isinstance(backward.node, ast.Call):
         return None
-    match backward.node:
-        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]))):
-            return scaled
-        case ast.Call(func=ast.Attribute(value=value)):
-            return value
-        case _:
-            return None
+    return loss_of(semantics, backward.node)
 
 
 def _trains(optimizer: Optimizer, path: str) -> bool:

@@ -4,10 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.gradient_graph import is_foreign
+from torchlint.idioms.gradient_graph import is_foreign, loss_of
 from torchlint.idioms.graph_cuts import Cut, cut_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
-from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 
@@ -69,23 +68,11 @@ class BackwardOnDetached(Rule):
     @on_method("backward")
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        assert isinstance(call.func, ast.Attribute)
-        loss = _unscaled(semantics, call.func.value)
-        cut = cut_of(semantics, loss)
-        if cut is None or not cut.how or is_foreign(semantics, call) or is_expected_to_raise(call):
-            return
-        yield self._diagnosis(call, loss, cut)
+        loss = loss_of(semantics, call) if not is_foreign(semantics, call) else None
+        cut = cut_of(semantics, loss) if loss is not None else None
+        if loss is not None and cut is not None and cut.how and not is_expected_to_raise(call):
+            yield self._diagnosis(call, loss, cut)
 
     def _diagnosis(self, call: ast.Call, loss: ast.expr, cut: Cut) -> Diagnosis:
         message = f"`{ast.unparse(loss)}` has no graph to go back through: {cut.how}."
         return self.found(call, message, related=[(cut.node, "the graph ends here")])
-
-
-def _unscaled(semantics: Semantics, loss: ast.expr) -> ast.expr:
-    """The loss inside ``scaler.scale(loss)``."""
-    value = semantics.value_of(loss)
-    match value:
-        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled], keywords=[]):
-            return scaled
-        case _:
-            return loss

@@ -11,6 +11,7 @@ from torchlint.idioms import training
 from torchlint.idioms.accumulation import Guard, guards_of
 from torchlint.idioms.frameworks import Duty, owned_duties
 from torchlint.idioms.gradient_actions import is_foreign_backward
+from torchlint.idioms.gradient_graph import loss_of
 from torchlint.idioms.reductions import is_batch_mean
 from torchlint.idioms.training import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
@@ -121,7 +122,7 @@ class BrokenGradientAccumulation(Rule):
                 if not _between(found, cycle, lost):  # that is a step without gradients, another rule's
                     yield self._cleared(cycle, lost)
             elif cycle.clears and _is_undivided(found, cycle):
-                yield self._undivided(cycle)
+                yield self._undivided(found, cycle)
 
     def _cleared(self, cycle: _Cycle, clear: Action) -> Diagnosis:
         call, step = ast.unparse(clear.node), ast.unparse(cycle.step.node)
@@ -136,7 +137,7 @@ class BrokenGradientAccumulation(Rule):
         fix = FixPlan("Clear after the step", "unsafe", lambda edit: _move(edit, clear, cycle.step))
         return self.found(clear.node, message, related=related, fixes=[fix], severity=Severity.ERROR)
 
-    def _undivided(self, cycle: _Cycle) -> Diagnosis:
+    def _undivided(self, found: Training, cycle: _Cycle) -> Diagnosis:
         every = ast.unparse(cycle.every)
         call = ast.unparse(cycle.backward.node)
         message = (
@@ -144,7 +145,7 @@ class BrokenGradientAccumulation(Rule):
             f"`{every}`."
         )
         fixes = []
-        loss = _loss_of(cycle.backward)
+        loss = _loss(found, cycle.backward)
         if loss is not None:
             fixes.append(
                 FixPlan(f"Divide by `{every}`", "unsafe", lambda edit: edit.replace(loss, _divided(edit, loss, cycle)))
@@ -228,7 +229,7 @@ def _between(found: Training, cycle: _Cycle, clear: Action) -> bool:
 
 def _is_undivided(found: Training, cycle: _Cycle) -> bool:
     """Whether a mean loss is backpropagated as it is, and nothing makes up for it."""
-    loss = _loss_of(cycle.backward)
+    loss = _loss(found, cycle.backward)
     builds = cycle.optimizer.builds
     if loss is None or not builds or not is_batch_mean(found.semantics, loss):
         return False
@@ -253,17 +254,11 @@ def _is_scaled(cycle: _Cycle) -> bool:
     return any(scaled.search(part_of(node).text) for node in (cycle.loop.node, *cycle.optimizer.builds))
 
 
-def _loss_of(backward: Action) -> ast.expr | None:
-    """The loss that is backpropagated, inside ``scaler.scale(...)``."""
-    if is_foreign_backward(backward):
+def _loss(found: Training, backward: Action) -> ast.expr | None:
+    """What a backward pass is of, if the action is certainly one."""
+    if is_foreign_backward(backward) or backward.verb != "backward" or not isinstance(backward.node, ast.Call):
         return None
-    match backward.node:
-        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]))):
-            return scaled
-        case ast.Call(func=ast.Attribute(attr="backward", value=value)):
-            return value
-        case _:
-            return None
+    return loss_of(found.semantics, backward.node)
 
 
 def _divided(edit: Editor, loss: ast.expr, cycle: _Cycle) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint import torch_api
-from torchlint.idioms.gradient_graph import is_foreign
+from torchlint.idioms.gradient_graph import is_foreign, loss_of
 from torchlint.idioms.graph_cuts import Cut, changes_in_place, cut_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.index import index_of
@@ -89,14 +89,11 @@ class GraphCutThenRequiresGrad(Rule):
     @on_method("backward", "manual_backward")
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        assert isinstance(call.func, ast.Attribute)
-        loss = call.func.value
-        if call.func.attr != "backward" or is_foreign(semantics, call):
-            if len(call.args) != 1:
-                return
-            loss = call.args[0]
-        elif call.args or any(item.arg == "gradient" for item in call.keywords):
-            return  # the gradient of something else is passed on
+        loss = loss_of(semantics, call)
+        own = isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and not is_foreign(semantics, call)
+        passed_on = own and (bool(call.args) or any(item.arg == "gradient" for item in call.keywords))
+        if loss is None or passed_on:
+            return  # no loss, but the gradient of something else
         told: set[ast.AST] = set()
         for leaf in _leaves(semantics, loss, 0):
             if leaf.node not in told and _is_computed(semantics, leaf.source) and not _reads_gradient(semantics, loss):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
+from torchlint.idioms.loops import LoopNode, loops_around
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Definition, FunctionNode, dotted
@@ -14,7 +15,6 @@ from torchlint.semantics.semantics import Semantics, contains, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
-LoopNode = ast.For | ast.AsyncFor | ast.While
 _NO_GRAD = ("torch.no_grad", "torch.inference_mode")
 
 
@@ -98,7 +98,7 @@ class GraphKeptAcrossIterations(Rule):
         if is_foreign(semantics, call):
             return
         losses = backpropagated(semantics, call)
-        if _loops_around(call):
+        if loops_around(call):
             yield from self._kept(semantics, call, losses, call)
             return
         function = enclosing_function(call)
@@ -110,7 +110,7 @@ class GraphKeptAcrossIterations(Rule):
         self, semantics: Semantics, place: ast.Call, losses: dict[Definition, bool], backward: ast.Call
     ) -> Iterator[Diagnosis]:
         """What the loops around ``place``, the backward pass or a call of the function that holds it, keep."""
-        loops = _loops_around(place)
+        loops = loops_around(place)
         for kept in _all_kept_in(semantics, loops[-1]) if loops else ():
             direct = place is not backward and kept.value is place
             names = [
@@ -145,17 +145,6 @@ class GraphKeptAcrossIterations(Rule):
         ]
         severity = Severity.HINT if reset else None
         return self.found(kept.statement, message, related=related, fixes=[fix], severity=severity)
-
-
-def _loops_around(node: ast.AST) -> list[LoopNode]:
-    """The loops of the same function in whose bodies a node stands, innermost first."""
-    found: list[LoopNode] = []
-    child, current = node, parent_of(node)
-    while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        if isinstance(current, LoopNode) and child in current.body:
-            found.append(current)
-        child, current = current, parent_of(current)
-    return found
 
 
 def _is_cut_between(name: ast.Name, place: ast.AST, statement: ast.stmt) -> bool:

@@ -3,35 +3,43 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_graph import is_foreign
+from torchlint.idioms.gradient_graph import loss_of
 from torchlint.idioms.graph_sources import Sources, sources_of
+from torchlint.idioms.loops import LoopNode, loops_around, runs_each_time
 from torchlint.idioms.training import statement_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.index import index_of
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.semantics.semantics import Semantics, contains
+from torchlint.semantics.semantics import Semantics, contains, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of, part_of
 
-LoopNode = ast.For | ast.AsyncFor | ast.While
 _CELLS = ("torch.nn.LSTMCell",)
 _PAIRS = ("torch.nn.LSTM",)
 _SINGLE = ("torch.nn.GRU", "torch.nn.RNN", "torch.nn.GRUCell", "torch.nn.RNNCell")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class _Pass:
     """A backward pass as one loop sees it: ``place`` is the call in the body of the loop that is, or leads to, it."""
 
+    semantics: Semantics
     backward: ast.Call
     place: ast.Call
     loop: LoopNode
-    loss: Sources
+
+    @cached_property
+    def loss(self) -> Sources:
+        """What the pass goes through."""
+        loss = loss_of(self.semantics, self.backward)
+        entered = None if self.place is self.backward else self.place
+        return sources_of(self.semantics, loss, entered=entered) if loss is not None else Sources()
 
 
 class RecurrentStateNotDetached(Rule):
@@ -105,19 +113,19 @@ class RecurrentStateNotDetached(Rule):
         if Duty.STEPS in owned_duties(semantics, function):
             return
         for place in (call, *(semantics.callers(function) if function is not None else ())):
-            for loop in _loops_around(place):
-                if _runs_each_time(place, loop) and (place is call or _runs_each_time(call, function)):
-                    entered = None if place is call else place
-                    loss = sources_of(semantics, _loss(semantics, call), entered=entered)
-                    found = _Pass(call, place, loop, loss)
+            for loop in loops_around(place):
+                if runs_each_time(place, loop) and (place is call or runs_each_time(call, function)):
+                    found = _Pass(semantics, call, place, loop)
                     yield from self._carried_names(semantics, found)
                     yield from self._carried_attributes(semantics, found)
 
     def _carried_names(self, semantics: Semantics, found: _Pass) -> Iterator[Diagnosis]:
         carried: dict[ast.expr, list[tuple[Definition, Sources]]] = {}
         for definition in _assigned_in(semantics, found.loop):
-            sources = sources_of(semantics, definition.value, definition.path) if definition.value is not None else None
-            if sources is None or not sources.calls or definition.value is None:
+            if definition.value is None:
+                continue
+            sources = sources_of(semantics, definition.value, definition.path)
+            if not sources.calls:
                 continue
             if any(_is_carried(semantics, use, definition, found) for use in sources.uses if isinstance(use, ast.Name)):
                 carried.setdefault(definition.value, []).append((definition, sources))
@@ -174,57 +182,8 @@ class RecurrentStateNotDetached(Rule):
         return [FixPlan(title, "unsafe", lambda edit: _insert(edit, found.place, text))]
 
 
-def _loss(semantics: Semantics, call: ast.Call) -> ast.expr:
-    assert isinstance(call.func, ast.Attribute)
-    if is_foreign(semantics, call) and call.args:
-        return call.args[0]
-    match call.func.value:
-        case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
-            return scaled
-        case value:
-            return value
-
-
-def _loops_around(node: ast.AST) -> Iterator[LoopNode]:
-    """The loops of the same function in whose bodies a node stands, innermost first."""
-    child, current = node, parent_of(node)
-    while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        if isinstance(current, LoopNode) and child in current.body:
-            yield current
-        child, current = current, parent_of(current)
-
-
-def _runs_each_time(place: ast.AST, holder: ast.AST | None) -> bool:
-    """Whether a call runs whenever its loop or function goes on to the next iteration: no condition around it but a
-    plain ``if train``, and the loop is not left behind it."""
-    child, current = place, parent_of(place)
-    while current is not None:
-        blocks = (getattr(current, name, None) for name in ("body", "orelse"))
-        block = next((block for block in blocks if isinstance(block, list) and child in block), [])
-        if isinstance(holder, LoopNode) and any(isinstance(later, ast.Break | ast.Return) for later in block):
-            return False
-        if current is holder:
-            return True
-        if isinstance(current, ast.If) and not _is_mode(current.test):
-            return False
-        if isinstance(current, ast.IfExp | ast.Try | ast.Lambda | ast.FunctionDef):
-            return False
-        child, current = current, parent_of(current)
-    return False
-
-
-def _is_mode(test: ast.expr) -> bool:
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _is_mode(operand)
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name.lower() in ("train", "training", "is_train", "is_training", "use_amp", "amp", "fp16")
-        case _:
-            return False
-
-
 def _assigned_in(semantics: Semantics, loop: LoopNode) -> Iterator[Definition]:
-    """The bindings of names in a loop that take (an element of) the value of a call."""
+    """The bindings of names in a loop that take (an element of) the value of a call that is given the same name."""
     function = enclosing_function(loop)
     if function is not None:
         scopes = [index_of(part_of(function)).scopes[function]]
@@ -234,8 +193,14 @@ def _assigned_in(semantics: Semantics, loop: LoopNode) -> Iterator[Definition]:
         for definitions in scope.definitions.values():
             for definition in definitions:
                 is_called = definition.kind is Binding.ASSIGNMENT and isinstance(definition.value, ast.Call)
-                if is_called and contains(loop, definition.node):
+                if is_called and contains(loop, definition.node) and _reads_itself(definition):
                     yield definition
+
+
+def _reads_itself(definition: Definition) -> bool:
+    """``h`` in ``out, h = rnn(x, h)``."""
+    names = nodes_within(definition.value, ast.Name) if definition.value is not None else ()
+    return any(isinstance(name, ast.Name) and name.id == definition.name for name in names)
 
 
 def _is_carried(semantics: Semantics, use: ast.Name, definition: Definition, found: _Pass) -> bool:

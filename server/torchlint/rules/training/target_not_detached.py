@@ -9,7 +9,7 @@ from torchlint import torch_api
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.formulas import factors, squared, terms
-from torchlint.idioms.gradient_graph import is_foreign
+from torchlint.idioms.gradient_graph import is_foreign, loss_of
 from torchlint.idioms.graph_sources import Sources, sources_of
 from torchlint.idioms.leaves import may_freeze
 from torchlint.idioms.origins import RESHAPING
@@ -111,12 +111,12 @@ class TargetNotDetached(Rule):
     @on_method("backward")
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        assert isinstance(call.func, ast.Attribute)
-        if is_foreign(semantics, call):
+        loss = loss_of(semantics, call) if not is_foreign(semantics, call) else None
+        if loss is None:
             return
         modules = _Modules(semantics)
         told: set[ast.AST] = set()
-        for operation in tuple(sources_of(semantics, call.func.value, trained=modules).operations):
+        for operation in tuple(sources_of(semantics, loss, trained=modules).operations):
             for found in _bootstraps(semantics, operation, modules):
                 if found.discounted in told or is_stated(found.discounted, _ON_PURPOSE):
                     continue
