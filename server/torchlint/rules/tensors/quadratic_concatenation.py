@@ -188,16 +188,23 @@ def _is_other_branch(assignment: ast.Assign, statement: ast.Assign) -> bool:
 def _is_simple(semantics: Semantics, statement: ast.Assign, loop: _Loop, call: ast.Call) -> bool:
     """Whether a list can take the place: the tensor grows right in the body of a loop that has no `else`."""
     others = [*call.args[1:], *(item.value for item in call.keywords if item.arg != "tensors")]
+    name = getattr(statement.targets[0], "id", "")
+    if semantics.module.reads_name(_name_of_parts(name)):
+        return False
     if statement not in loop.body or loop.orelse or any(semantics.literal(item) is UNKNOWN for item in others):
         return False
     function = enclosing_function(statement)
     return function is None or not any(isinstance(node, ast.Return) for node in nodes_within(loop, ast.Return))
 
 
+def _name_of_parts(name: str) -> str:
+    return f"{name}_parts"
+
+
 def _collect(
     edit: Editor, statement: ast.Assign, loop: _Loop, call: ast.Call, pieces: ast.List | ast.Tuple, name: str
 ) -> None:
-    parts = f"{name}_parts"
+    parts = _name_of_parts(name)
     others = [edit.source(piece) for piece in pieces.elts[1:]]
     grown = f"{parts}.append({others[0]})" if len(others) == 1 else f"{parts} += [{', '.join(others)}]"
     start, end = edit.span(pieces)
