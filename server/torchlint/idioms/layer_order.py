@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from torchlint.idioms.member_lists import members_of_call, members_of_class
 from torchlint.idioms.straight_line import is_batch_size, layer_like
-from torchlint.semantics.classes import ClassView
+from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.scopes import Binding, Definition, FunctionNode
+from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics, argument, enclosing_function, nodes_within
 
 _DEEPEST = 6
@@ -161,48 +162,52 @@ def neighbours_in_class(view: ClassView) -> tuple[Neighbours, ...]:
 
 def _neighbours_in_class(view: ClassView) -> Iterator[Neighbours]:
     yield from neighbours_in_run(run_of_class(view), view.node)
+    reads = Counter(
+        node.attr for method in view.methods for node in self_attributes(method) if isinstance(node.ctx, ast.Load)
+    )
     for second in applications(view):
         assert second.operand is not None
-        before, only = value_before(second.operand, view.semantics)
+        before = value_before(second.operand, view.semantics)
         first = applied(before, view.semantics) if before is not None else None
         if first is None:
             continue
         last, start = opened(first, view.semantics)[-1], opened(second, view.semantics)[0]
         if last is not None and start is not None:
-            alone = only and _runs_once(first, view) and _runs_once(second, view)
-            yield Neighbours(last, start, alone)
+            once = all(_runs_once(layer, reads, view.semantics) for layer in (first, second))
+            yield Neighbours(last, start, once and _is_only_use(second.operand, view.semantics))
 
 
-def value_before(operand: ast.expr, semantics: Semantics) -> tuple[ast.expr | None, bool]:
-    """The expression that an operand is (through one variable), and whether nothing else reads that value."""
+def value_before(operand: ast.expr, semantics: Semantics) -> ast.expr | None:
+    """The expression that an operand is, through one variable; None where several can reach it."""
     if not isinstance(operand, ast.Name):
-        return operand, True
+        return operand
     definitions = semantics.definitions(operand)
-    if len(definitions) != 1:
-        return None, False
-    (definition,) = definitions
+    if len(definitions) != 1 or definitions[0].kind is not Binding.ASSIGNMENT or definitions[0].path:
+        return None
+    return definitions[0].value
+
+
+def _is_only_use(operand: ast.expr, semantics: Semantics) -> bool:
+    """Whether nothing else than this operand reads its value."""
     function = enclosing_function(operand)
-    if definition.kind is not Binding.ASSIGNMENT or definition.path or function is None:
-        return None, False
-    return definition.value, uses(definition, function, semantics) == 1
-
-
-def uses(definition: Definition, function: FunctionNode, semantics: Semantics) -> int:
-    """How often a function reads the value that a binding of a variable gives it."""
-    return sum(
+    if not isinstance(operand, ast.Name) or function is None:
+        return not isinstance(operand, ast.Name)
+    (definition,) = semantics.definitions(operand)
+    return not any(
         isinstance(node, ast.Name)
-        and node.id == definition.name
+        and node.id == operand.id
+        and node is not operand
         and isinstance(node.ctx, ast.Load)
         and definition in semantics.definitions(node)
         for node in nodes_within(function, ast.Name)
     )
 
 
-def _runs_once(layer: Applied, view: ClassView) -> bool:
+def _runs_once(layer: Applied, reads: Counter[str], semantics: Semantics) -> bool:
     """Whether the class reads the attribute that holds a layer only where this call runs it."""
     if layer.kind is None:
         return True
     function = layer.node.func if isinstance(layer.node, ast.Call) else None
-    if not isinstance(function, ast.Attribute) or view.semantics.module.reads_attribute(function.attr, of_others=True):
+    if not isinstance(function, ast.Attribute) or semantics.module.reads_attribute(function.attr, of_others=True):
         return False
-    return len(list(view.reads(function.attr))) == 1
+    return reads[function.attr] == 1

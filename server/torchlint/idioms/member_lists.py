@@ -6,10 +6,11 @@ import ast
 from collections.abc import Sequence
 
 from torchlint.semantics.classes import ClassView
+from torchlint.semantics.index import index_of
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics, contains, enclosing_function, nodes_within
-from torchlint.syntax import parent_of
+from torchlint.syntax import Part, parent_of, part_of
 
 #: The members in order; None stands for what cannot be read, and for the edges of what may run or not.
 Members = list[ast.expr | None]
@@ -146,15 +147,19 @@ class _Reader:
         self._shared = shared
         #: Whether it is ``self`` of a class whose base is given members by ``super().__init__(...)``.
         self._inherits = inherits
+        #: The statements that mention it, and those around them.
+        self._statements: set[ast.AST] = set()
 
     def read(self, body: Sequence[ast.stmt], certain: bool = True) -> None:
+        if body and not self._statements:
+            self._statements = _mentioning(part_of(body[0]), self._holder, *(("super",) if self._inherits else ()))
         for statement in body:
             if self.done:
                 return
             if self._until is not None and contains(statement, self._until):
                 self._enter(statement, certain)
                 self.done = True
-            elif self._mentions(statement):
+            elif statement in self._statements:
                 self._statement(statement, certain)
 
     def _enter(self, statement: ast.stmt, certain: bool) -> None:
@@ -163,10 +168,6 @@ class _Reader:
             if any(self._until is not None and contains(inner, self._until) for inner in block):
                 self.read(block, certain)
                 return
-
-    def _mentions(self, statement: ast.stmt) -> bool:
-        heads = {self._holder.partition(".")[0]} | ({"super"} if self._inherits else set())
-        return any(isinstance(node, ast.Name) and node.id in heads for node in nodes_within(statement, ast.Name))
 
     def _is_holder(self, expression: ast.expr) -> bool:
         match expression:
@@ -262,6 +263,33 @@ class _Reader:
                 case _ if not self._shared:
                     return True
         return False
+
+
+def _mentioning(part: Part, *holders: str) -> set[ast.AST]:
+    """The statements of a part that mention names or attributes of names (``self.body``), with those around them."""
+    found: set[ast.AST] = set()
+    mentions = _mentions_in(part)
+    for holder in holders:
+        for node in mentions.get(holder, ()):
+            current: ast.AST | None = node
+            while current is not None and current not in found:
+                found.add(current)
+                current = parent_of(current)
+    return found
+
+
+def _mentions_in(part: Part) -> dict[str, list[ast.AST]]:
+    """Where a part mentions each name, and each attribute of a name."""
+    known: dict[str, list[ast.AST]] | None = part.__dict__.get("_mentions")
+    if known is None:  # depends on nothing outside the part
+        known = {}
+        for name in index_of(part).all(ast.Name):
+            known.setdefault(name.id, []).append(name)
+        for attribute in index_of(part).all(ast.Attribute):
+            if isinstance(attribute.value, ast.Name):
+                known.setdefault(f"{attribute.value.id}.{attribute.attr}", []).append(attribute)
+        part.__dict__["_mentions"] = known
+    return known
 
 
 def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:

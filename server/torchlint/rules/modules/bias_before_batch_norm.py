@@ -98,15 +98,13 @@ class BiasBeforeBatchNorm(Rule):
         yield from self._check(neighbours_in_class(view), view.node, view.semantics)
 
     def _check(self, pairs: Iterable[Neighbours], place: ast.AST, semantics: Semantics) -> Iterator[Diagnosis]:
-        if _freezes_batch_norm(semantics):
-            return
         for pair in pairs:
             layer, norm, build = pair.first, pair.second, pair.first.build
             if layer.name not in _LAYERS or norm.name not in _NORMS or not pair.only or build is None:
                 continue
             if not _has_bias(build, layer.name, semantics) or not _is_of(build, place, semantics):
                 continue
-            if _bias_is_read(build, semantics) or _stands_elsewhere(pair):
+            if _bias_is_read(build, semantics) or _stands_elsewhere(pair) or _freezes_batch_norm(semantics):
                 continue
             kept = layer_argument(build, facts, "bias") if (facts := torch_api.module_facts(layer.name)) else None
             fixes = [] if kept is not None and not _is_keyword(build, kept) else [_fix(build)]

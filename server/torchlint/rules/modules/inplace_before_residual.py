@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
-from torchlint.idioms.inplace_activations import InPlace, inplace_activations, tensor_of, tensors_of
+from torchlint.idioms.inplace_activations import Held, InPlace, inplace_activations, tensor_of, tensors_of
 from torchlint.idioms.iterators import can_follow
 from torchlint.idioms.layer_order import applied
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
@@ -89,7 +89,7 @@ class InplaceBeforeResidual(Rule):
     @on_function()
     def check(self, function: FunctionNode, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        added = list(_added(function, semantics))
+        added = [(operand, node, tensors_of(operand, semantics)) for operand, node in _added(function, semantics)]
         if not added or is_static(function):
             return
         for change in inplace_activations(function, semantics):
@@ -98,8 +98,8 @@ class InplaceBeforeResidual(Rule):
             tensor = tensor_of(change.operand, semantics)
             if tensor is None or _is_rectified(tensor, change, semantics):
                 continue
-            for operand, addition in added:
-                if _holds(operand, tensor, change.call, semantics) and _runs_before(change.call, addition, operand.id):
+            for operand, addition, held in added:
+                if _holds(held, tensor, change.call) and _runs_before(change.call, addition, operand.id):
                     yield self._change(change, operand, addition, function)
                     break
 
@@ -137,11 +137,10 @@ def _added(function: FunctionNode, semantics: Semantics) -> Iterator[tuple[ast.N
                 yield operand, node
 
 
-def _holds(operand: ast.expr, tensor: Definition, change: ast.Call, semantics: Semantics) -> bool:
-    """Whether an operand is a tensor on a path that leads over a change of it."""
+def _holds(held: tuple[Held, ...], tensor: Definition, change: ast.Call) -> bool:
+    """Whether a variable that can hold these tensors holds one of them on a path that leads over a change of it."""
     return any(
-        found is tensor and all(_on_one_path(step.node, change) for step in passed_on)
-        for found, passed_on in tensors_of(operand, semantics)
+        found is tensor and all(_on_one_path(step.node, change) for step in passed_on) for found, passed_on in held
     )
 
 

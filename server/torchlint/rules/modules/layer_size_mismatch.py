@@ -130,7 +130,7 @@ def _shape_of(expression: ast.expr, semantics: Semantics, known: dict[ast.expr, 
         return Shape()
     if expression not in known:
         known[expression] = Shape()  # a value that depends on itself through a loop
-        value, _ = value_before(expression, semantics)
+        value = value_before(expression, semantics)
         layer = applied(value, semantics) if value is not None else None
         if layer is not None and layer.operand is not None:
             before = _shape_of(layer.operand, semantics, known, depth + 1)

@@ -186,7 +186,7 @@ def _value_with_weights(norm: Applied, semantics: Semantics) -> ast.Call | None:
     """The call of a layer with weights whose output reaches a batch norm through layers without any."""
     operand = norm.operand
     for _ in range(_LONGEST_WAY):
-        value = value_before(operand, semantics)[0] if operand is not None else None
+        value = value_before(operand, semantics) if operand is not None else None
         if not isinstance(value, ast.Call):
             return None
         layer = applied(value, semantics)
