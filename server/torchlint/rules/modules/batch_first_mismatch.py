@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.idioms.creations import creation_of
+from torchlint.idioms.loaded_batches import is_loaded_batch
+from torchlint.idioms.sequence_layers import TimeFirst, input_behind, time_first_layers
+from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
+from torchlint.semantics.classes import ClassView
+from torchlint.semantics.literals import literal_of
+from torchlint.semantics.scopes import Binding
+from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
+
+_POOLING = frozenset(("mean", "max", "sum", "amax"))
+
+
+class BatchFirstMismatch(Rule):
+    """## What it does
+
+    Hints at a recurrent or attention layer that is built without `batch_first=True` and is given data whose first axis
+    is the batch. Two things tell: the model is called with the batches of a `DataLoader`, or what the layer gives is
+    used as if the batch came first (`out[:, -1]` for the last step, `out.mean(dim=1)`, a state of `x.size(0)` rows).
+
+    ## Why is this bad?
+
+    By default these layers take (steps, batch, features). Of batch-first data they take the examples for the steps of
+    one sequence: attention looks at the other examples of the batch, a recurrent layer carries its state from one
+    example to the next. The shapes fit, so nothing fails; the model trains badly, and its answers depend on the batch.
+
+    ## Example
+
+    ```python
+    from torch import nn
+
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(1000, 64)
+            self.rnn = nn.LSTM(64, 64)
+            self.out = nn.Linear(64, 2)
+
+        def forward(self, tokens):
+            states, _ = self.rnn(self.embed(tokens))
+            return self.out(states[:, -1])
+    ```
+
+    ## Use instead
+
+    ```python
+    from torch import nn
+
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(1000, 64)
+            self.rnn = nn.LSTM(64, 64, batch_first=True)
+            self.out = nn.Linear(64, 2)
+
+        def forward(self, tokens):
+            states, _ = self.rnn(self.embed(tokens))
+            return self.out(states[:, -1])
+    ```
+
+    ## Exceptions
+
+    `batch_first` that is given, either way; inputs that are transposed, permuted, reshaped or packed on their way to
+    the layer; loaders with a `collate_fn` of their own; data that come from somewhere else and are used time-first.
+
+    ## References
+
+    - [torch.nn.LSTM](https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html)
+    - [torch.nn.TransformerEncoderLayer](https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html)
+    """
+
+    code = "TL126"
+    name = "batch-first-mismatch"
+    level = Level.HINT
+    summary = "The layer takes (steps, batch, features), so it mixes the examples of a batch."
+
+    @on_module_class()
+    def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
+        told: set[ast.Call] = set()
+        for layer in time_first_layers(view):
+            parameter = input_behind(view.semantics, layer.operand, layer.method)
+            if parameter is None or layer.built in told:
+                continue
+            evidence = (
+                _batch_first_use(view.semantics, layer)
+                or _state_of_batch(view.semantics, layer)
+                or _loaded_call(view, layer, parameter)
+            )
+            if evidence is None:
+                continue
+            told.add(layer.built)
+            place, reason = evidence
+            yield self.found(
+                layer.built,
+                f"`{_short(layer.built)}` takes (steps, batch, features) by default, but {reason}: "
+                "say `batch_first=True`, or transpose its input.",
+                related=[(layer.call, "runs here"), (place, "shows that the batch comes first")],
+            )
+
+
+def _short(node: ast.AST) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _batch_first_use(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, str] | None:
+    """A use of the sequence that the layer gives, which is right for batch-first data only."""
+    for value in _uses(semantics, layer):
+        holder = parent_of(value)
+        match holder:
+            case ast.Subscript(value=taken, slice=ast.Tuple(elts=[ast.Slice(lower=None, upper=None), index, *_])) if (
+                taken is value and literal_of(index) in ((-1,) if layer.recurrent else (0, -1))
+            ):
+                return holder, f"`{_short(holder)}` takes a step of data whose batch comes first"
+            case ast.Attribute(attr=name) if name in _POOLING:
+                call = parent_of(holder)
+                if isinstance(call, ast.Call) and call.func is holder and _is_over_steps(argument(call, 0, "dim")):
+                    return call, f"`{_short(call)}` pools over the steps of data whose batch comes first"
+            case ast.Call(func=function) if semantics.name(function) in {f"torch.{name}" for name in _POOLING}:
+                if holder.args[:1] == [value] and _is_over_steps(argument(holder, 1, "dim")):
+                    return holder, f"`{_short(holder)}` pools over the steps of data whose batch comes first"
+    return None
+
+
+def _is_over_steps(dim: ast.expr | None) -> bool:
+    return dim is not None and literal_of(dim) == 1
+
+
+def _uses(semantics: Semantics, layer: TimeFirst) -> Iterator[ast.expr]:
+    """The expressions that are the sequence which the layer gives: the call itself, or uses of its variable."""
+    value: ast.expr = layer.call
+    holder = parent_of(value)
+    if layer.gives_tuple:
+        match holder:
+            case ast.Subscript(slice=ast.Constant(value=0)):
+                value, holder = holder, parent_of(holder)
+            case ast.Assign():
+                pass
+            case _:
+                return
+    yield value
+    target: ast.expr | None = None
+    match holder:
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name() as first, *_])]) if layer.gives_tuple:
+            target = first
+        case ast.Assign(targets=[ast.Name() as name]) if value is not layer.call or not layer.gives_tuple:
+            target = name
+    if not isinstance(target, ast.Name):
+        return
+    for use in nodes_within(layer.method, ast.Name):
+        if isinstance(use, ast.Name) and use.id == target.id and isinstance(use.ctx, ast.Load):
+            definitions = semantics.definitions(use)
+            if len(definitions) == 1 and definitions[0].node is holder and definitions[0].kind is Binding.ASSIGNMENT:
+                yield use
+
+
+def _state_of_batch(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, str] | None:
+    """An initial state with as many rows as the input has in its first axis."""
+    if not layer.recurrent or len(layer.call.args) < 2 or not isinstance(layer.operand, ast.Name):
+        return None
+    state = semantics.value_of(layer.call.args[1])
+    first = state.elts[0] if isinstance(state, ast.Tuple) and state.elts else state
+    value = semantics.value_of(first)
+    made = creation_of(semantics, value) if value is not None else None
+    while made is None and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr not in ("to", "cuda", "requires_grad_"):
+            return None
+        value = value.func.value
+        made = creation_of(semantics, value)
+    sizes = made.args if made is not None else []
+    if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
+        sizes = sizes[0].elts
+    if made is None or len(sizes) != 3:
+        return None
+    rows = semantics.value_of(sizes[1])
+    if rows is None or not _is_first_size(rows, layer.operand.id):
+        return None
+    return made, f"`{_short(made)}` makes a state for `{_short(rows)}` examples"
+
+
+def _is_first_size(expression: ast.expr, name: str) -> bool:
+    """``x.size(0)``, ``x.shape[0]`` or ``len(x)`` of a variable."""
+    match expression:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=data), attr="size"), args=[ast.Constant(value=0)]):
+            return data == name
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=data), attr="shape"), slice=ast.Constant(value=0)):
+            return data == name
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=data)]):
+            return data == name
+        case _:
+            return False
+
+
+def _loaded_call(view: ClassView, layer: TimeFirst, parameter: ast.arg) -> tuple[ast.AST, str] | None:
+    """A call of the module with a batch of a loader for this parameter of ``forward``."""
+    semantics = view.semantics
+    if layer.method.name != "forward":
+        return None
+    position = layer.method.args.args.index(parameter) - 1
+    for built in semantics.module.calls_of(view.name):
+        if semantics.local_class(built.func) is not view.node:
+            continue
+        for call in _calls_of_model(semantics, built):
+            value = argument(call, position, parameter.arg)
+            kind = semantics.kind(call.func)
+            if kind is None or kind.class_node is not view.node or value is None:
+                continue
+            if is_loaded_batch(semantics, value):
+                return call, f"`{_short(call)}` gives it the batch of a loader, whose first axis is the batch"
+    return None
+
+
+def _calls_of_model(semantics: Semantics, built: ast.Call) -> Iterator[ast.Call]:
+    """The calls of a module by the variable or attribute that its construction is bound to (``Net().to(device)``)."""
+    outer: ast.AST = built
+    while isinstance(parent_of(outer), ast.Attribute | ast.Call):
+        outer = parent_of(outer)  # type: ignore[assignment]
+    match parent_of(outer):
+        case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]):
+            yield from semantics.module.calls_of(name)
