@@ -14,6 +14,8 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _LAYERS = frozenset(("torch.nn.Linear", *(f"torch.nn.Conv{d}d" for d in (1, 2, 3))))
+#: What keeps a map linear where it stands between two.
+_STRAIGHT = frozenset(("torch.nn.Dropout", "torch.nn.Identity"))
 #: What says that the pair is one map on purpose.
 _ON_PURPOSE = re.compile(
     r"lora|low.?rank|factori[sz]|separable|depth.?wise|point.?wise|bottleneck|linear (?:net|model|probe|auto)|svd"
@@ -25,7 +27,8 @@ _ON_PURPOSE = re.compile(
 class LinearWithoutActivation(Rule):
     """## What it does
 
-    Points out two linear layers, or two convolutions of one kind, that run one right after the other.
+    Points out two linear layers, or two convolutions of one kind, that run one right after the other, or with only
+    dropout between.
 
     ## Why is this bad?
 
@@ -77,7 +80,10 @@ class LinearWithoutActivation(Rule):
 
     @on_call("torch.nn.Sequential")
     def check_sequential(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self._check(neighbours_in_run(run_of_call(call, unit.semantics), call), unit.semantics)
+        run = run_of_call(call, unit.semantics)
+        if any(layer is not None and layer.name in _LAYERS for layer in run):
+            undropped = tuple(layer for layer in run if layer is None or layer.name not in _STRAIGHT)
+            yield from self._check(neighbours_in_run(undropped, call), unit.semantics)
 
     @on_module_class()
     def check_class(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
