@@ -99,6 +99,15 @@ def trained_loaders(semantics: Semantics) -> frozenset[ast.Call]:
     return _loaders(semantics).get(Phase.TRAINING, frozenset())
 
 
+def training_loops(semantics: Semantics, loader: ast.Call) -> tuple[ast.For, ...]:
+    """The loops that train on a loader."""
+    if loader not in trained_loaders(semantics):
+        return ()
+    steps = [call for name in ("backward", "manual_backward") for call in semantics.module.calls_of(name)]
+    loops = dict.fromkeys(loop for call in steps for loop, _ in _loops_around(semantics, call, 0))
+    return tuple(loop for loop in loops if loader in iterated_loaders(semantics, loop.iter))
+
+
 def evaluated_loaders(semantics: Semantics) -> frozenset[ast.Call]:
     """The loaders of this file over which a loop evaluates (``no_grad``, or a function with ``eval()``) and none
     trains."""

@@ -48,7 +48,13 @@ def worker_count(semantics: Semantics, call: ast.Call) -> int | None:
     given = loader_argument(call, "num_workers")
     if given is None:
         return None if has_unknown_arguments(call) else 0
-    return _count(semantics, given, 0)
+    return stated_number(semantics, given)
+
+
+def stated_number(semantics: Semantics, expression: ast.expr) -> int | None:
+    """The whole number that an expression is, as far as the file says: a literal, or the default of a parameter or
+    option (see ``worker_count``)."""
+    return _count(semantics, expression, 0)
 
 
 def has_workers(semantics: Semantics, call: ast.Call) -> bool:
@@ -169,5 +175,6 @@ __all__ = [
     "loaded_class",
     "loader_argument",
     "loaders_of",
+    "stated_number",
     "worker_count",
 ]

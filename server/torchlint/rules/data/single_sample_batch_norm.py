@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.idioms.augmentation import whole_dataset
+from torchlint.idioms.dataflow import shaping_operations
+from torchlint.idioms.loader_use import Phase, called_function, stated_phase, trained_loaders, training_loops
+from torchlint.idioms.loaders import LOADER, loaded_class, loader_argument, stated_number
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
+from torchlint.semantics.kinds import What
+from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.semantics import (
+    Semantics,
+    argument,
+    enclosing_class,
+    enclosing_function,
+    has_unknown_arguments,
+    nodes_within,
+)
+from torchlint.semantics.unit import Unit
+
+_NORM = "torch.nn.BatchNorm1d"
+_KEEP_SHAPE = frozenset(
+    f"torch.nn.{name}" for name in "Identity Dropout ReLU LeakyReLU ELU SELU GELU SiLU Tanh Sigmoid ReLU6 PReLU".split()
+)
+#: Samples of the training sets of torchvision 0.28.
+_SIZES = {
+    "torchvision.datasets.MNIST": (60000, 10000),
+    "torchvision.datasets.FashionMNIST": (60000, 10000),
+    "torchvision.datasets.KMNIST": (60000, 10000),
+    "torchvision.datasets.CIFAR10": (50000, 10000),
+    "torchvision.datasets.CIFAR100": (50000, 10000),
+}
+
+
+class SingleSampleBatchNorm(Rule):
+    """## What it does
+
+    Reports a `DataLoader` without `drop_last=True` that a model is trained on which normalizes features after a
+    `Linear` layer with `BatchNorm1d`.
+
+    ## Why is this bad?
+
+    The last batch holds what is left over. If that is one sample, there is one value for each feature, whose variance
+    is not defined: "Expected more than 1 value per channel when training", after an epoch of work. Whether it happens
+    depends on the number of samples.
+
+    ## Example
+
+    ```python
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+    loader = DataLoader(dataset, batch_size=32, shuffle=True)
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    ```
+
+    ## Use instead
+
+    ```python
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+    loader = DataLoader(dataset, batch_size=32, shuffle=True, drop_last=True)
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    ```
+
+    ## Exceptions
+
+    Loaders that are only evaluated; batch samplers; sizes that are known and leave no single sample; a loop that looks
+    at the size of the batch; a model that is not known from the file.
+
+    ## References
+
+    - [torch.nn.BatchNorm1d](https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm1d.html)
+    - [torch.utils.data.DataLoader](https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader)
+    """
+
+    code = "TL513"
+    name = "single-sample-batch-norm"
+    level = Level.HINT
+    fix = FixKind.UNSAFE
+    summary = "A last batch of one sample raises in `BatchNorm1d`."
+
+    @on_call(LOADER)
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        given = loader_argument(call, "drop_last")
+        if has_unknown_arguments(call) or (given is not None and semantics.literal(given) is not False):
+            return
+        if loader_argument(call, "batch_sampler") is not None or not semantics.module.mentions_call("BatchNorm1d"):
+            return
+        if call not in trained_loaders(semantics) or _leaves_no_single(call, semantics):
+            return
+        loops = training_loops(semantics, call)
+        if any(_looks_at_size(function, semantics) for function in _bodies(loops, semantics)):
+            return
+        found = next(_norms_in(loops, semantics), None)
+        if found is None:
+            return
+        message = f"If one sample is left for the last batch, `{ast.unparse(found.func)}` of {_model(found)} raises."
+        if given is None:
+            fix = FixPlan("Add `drop_last=True`", "unsafe", lambda edit: edit.add_keyword(call, "drop_last", "True"))
+        else:
+            fix = FixPlan("Set `drop_last=True`", "unsafe", lambda edit: edit.replace(given, "True"))
+        fixes = [fix] if given is None or isinstance(given, ast.Constant) else []
+        yield self.found(call, message, related=[(found, "normalizes over the batch")], fixes=fixes)
+
+
+def _bodies(loops: tuple[ast.For, ...], semantics: Semantics) -> Iterator[ast.AST]:
+    """The loops, and the functions of this file that they call."""
+    for loop in loops:
+        yield loop
+        for call in nodes_within(loop, ast.Call):
+            function = called_function(semantics, call.func) if isinstance(call, ast.Call) else None
+            if function is not None:
+                yield function
+
+
+def _norms_in(loops: tuple[ast.For, ...], semantics: Semantics) -> Iterator[ast.Call]:
+    """The norms that need two samples in the models that loops call."""
+    for body in _bodies(loops, semantics):
+        for call in nodes_within(body, ast.Call):
+            assert isinstance(call, ast.Call)
+            kind = semantics.kind(call.func)
+            if kind is None or kind.what is not What.MODULE:
+                continue
+            if kind.class_node is not None:
+                forward = semantics.find_method(kind.class_node, "forward")
+                yield from _norms_of_class(kind.class_node, forward, semantics)
+            elif kind.origin == "torch.nn.Sequential" and isinstance(kind.node, ast.Call):
+                yield from _norms_after_linear(kind.node, semantics)
+
+
+def _norms_of_class(node: ast.ClassDef, forward: FunctionNode | None, semantics: Semantics) -> Iterator[ast.Call]:
+    """The norms that ``forward`` applies to what a linear layer gives, and those in its Sequentials."""
+    if forward is None:
+        return
+    for call in nodes_within(forward, ast.Call):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
+            continue
+        kind = semantics.kind(call.func)
+        if kind is None or not isinstance(kind.node, ast.Call):
+            continue
+        if kind.origin == _NORM:
+            operations = shaping_operations(semantics, call.args[0])
+            if operations and all(operation.name == "torch.nn.Linear" for operation in operations):
+                yield kind.node
+        elif kind.origin == "torch.nn.Sequential":
+            yield from _norms_after_linear(kind.node, semantics)
+
+
+def _norms_after_linear(sequential: ast.Call, semantics: Semantics) -> Iterator[ast.Call]:
+    flat = False
+    for layer in sequential.args:
+        made = semantics.value_of(layer)
+        name = semantics.name(made.func) if isinstance(made, ast.Call) else ""
+        if name == _NORM and flat and isinstance(made, ast.Call):
+            yield made
+        flat = name == "torch.nn.Linear" or (flat and (name in _KEEP_SHAPE or name == _NORM))
+
+
+def _leaves_no_single(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether the number of samples and the batch size are known and no batch has one sample, or all of them have."""
+    given = loader_argument(call, "batch_size")
+    batch = stated_number(semantics, given) if given is not None else 1
+    if batch == 1 or semantics.literal(given) is None:
+        return True
+    value = semantics.value_of(given)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "len":
+        return True
+    size = _size(call, semantics)
+    return size is not None and batch is not None and batch > 0 and size % batch != 1
+
+
+def _size(call: ast.Call, semantics: Semantics) -> int | None:
+    """The number of samples of a dataset, where a literal says it."""
+    dataset = loader_argument(call, "dataset")
+    node = loaded_class(semantics, call)
+    if node is not None:
+        method = semantics.find_method(node, "__len__")
+        values = semantics.returned_values(method) if method is not None else ()
+        size = semantics.literal(values[0]) if len(values) == 1 else None
+        return size if type(size) is int else None
+    made = whole_dataset(semantics, dataset)
+    if made is None or made is not semantics.value_of(dataset):
+        return None
+    name = semantics.name(made.func)
+    if name in _SIZES:
+        phase = stated_phase(semantics, made)
+        return None if phase is None else _SIZES[name][phase is Phase.EVALUATION]
+    if name == "torch.utils.data.TensorDataset" and made.args:
+        tensor = semantics.value_of(made.args[0])
+        if isinstance(tensor, ast.Call) and semantics.name(tensor.func).startswith("torch.rand"):
+            size = semantics.literal(argument(tensor, 0, "size"))
+            return size if type(size) is int else None
+    return None
+
+
+def _looks_at_size(body: ast.AST, semantics: Semantics) -> bool:
+    """Whether a loop compares the size of a batch with a small number (``if x.size(0) == 1: continue``)."""
+    for node in nodes_within(body, ast.Compare):
+        assert isinstance(node, ast.Compare)
+        parts = [node.left, *node.comparators]
+        if any(semantics.literal(part) in (1, 2) for part in parts if isinstance(part, ast.Constant)) and any(
+            isinstance(inner, ast.Name | ast.Attribute)
+            and getattr(inner, "attr", getattr(inner, "id", "")) in ("size", "shape", "len", "batch_size")
+            for part in parts
+            for inner in ast.walk(part)
+        ):
+            return True
+    return False
+
+
+def _model(norm: ast.Call) -> str:
+    function = enclosing_function(norm)
+    holder = enclosing_class(function) if function is not None else None
+    return f"`{holder.name}`" if holder is not None else "the model"
