@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.semantics import Semantics
 
-_DEEPEST = 8
+_DEEPEST = 40
 #: Methods of a tensor that give a tensor, with whatever arguments.
 _METHODS = frozenset(
     "sum mean any all norm abs std var argmax argmin prod amax amin isnan isinf isfinite float int long half double "
@@ -30,6 +30,7 @@ class TensorValues:
 
     semantics: Semantics
     given: frozenset[ast.arg] = frozenset()
+    _known: dict[Definition, bool] = field(default_factory=dict)
 
     def decides(self, test: ast.expr) -> bool:
         """Whether a test depends on what is in a tensor, not only on its shape, dtype or device."""
@@ -68,43 +69,41 @@ class TensorValues:
             case _:
                 return False
 
-    def is_tensor(self, expression: ast.expr, through: frozenset[Definition] = frozenset()) -> bool:
-        """Whether an expression is a tensor: by its kind, or because it comes out of a tensor that was given.
-        ``through``: the definitions of which this is being asked (``x = x / 2`` in a loop)."""
-        if len(through) > _DEEPEST:
+    def is_tensor(self, expression: ast.expr, depth: int = 0) -> bool:
+        """Whether an expression is a tensor: by its kind, or because it comes out of a tensor that was given."""
+        if depth > _DEEPEST:
             return False
         kind = self.semantics.kind(expression)
         if kind is not None:
             return kind.is_tensor
         match expression:
             case ast.Name():
-                return self._is_tensor_name(expression, through)
+                definitions = self.semantics.definitions(expression)
+                return bool(definitions) and all(self._defines_tensor(item, depth) for item in definitions)
             case ast.Call(func=ast.Attribute(attr=method, value=value), args=given):
                 known = method in _METHODS or (method in _BARE_METHODS and not given)
-                return known and self.is_tensor(value, through)
+                return known and self.is_tensor(value, depth + 1)
             case ast.Attribute(attr=attribute, value=value):
-                return attribute in _SAME and self.is_tensor(value, through)
+                return attribute in _SAME and self.is_tensor(value, depth + 1)
             case ast.Subscript(value=value) | ast.UnaryOp(op=ast.Invert() | ast.USub(), operand=value):
-                return self.is_tensor(value, through)
+                return self.is_tensor(value, depth + 1)
             case ast.BinOp(left=left, right=right):
-                return self.is_tensor(left, through) or self.is_tensor(right, through)
+                return self.is_tensor(left, depth + 1) or self.is_tensor(right, depth + 1)
             case ast.Compare(left=left, ops=ops, comparators=others) if _compares_values(ops):
-                return any(self.is_tensor(item, through) for item in (left, *others))
+                return any(self.is_tensor(item, depth + 1) for item in (left, *others))
             case _:
                 return False
 
-    def _is_tensor_name(self, name: ast.Name, through: frozenset[Definition]) -> bool:
-        definitions = [item for item in self.semantics.definitions(name) if item not in through]
-        return bool(definitions) and all(
-            (item.node in self.given)
-            or (
-                item.kind is Binding.ASSIGNMENT
-                and not item.path
-                and item.value is not None
-                and self.is_tensor(item.value, through | {item})
-            )
-            for item in definitions
-        )
+    def _defines_tensor(self, definition: Definition, depth: int) -> bool:
+        """Whether a binding gives a tensor. One that is asked about already (``x = x / 2`` in a loop) does if others
+        do; each is looked at once."""
+        if definition.node in self.given:
+            return True
+        if definition not in self._known:
+            self._known[definition] = True
+            value = definition.value if definition.kind is Binding.ASSIGNMENT and not definition.path else None
+            self._known[definition] = value is not None and self.is_tensor(value, depth + 1)
+        return self._known[definition]
 
     def _assigned(self, name: ast.Name) -> list[ast.expr | None]:
         definitions = self.semantics.definitions(name)

@@ -150,15 +150,17 @@ def _has_place_of_its_own(save: ast.AST, semantics: Semantics) -> bool:
     file = argument(save, 1, "f") if isinstance(save, ast.Call) else None
     if file is None:
         return True
-    return any(_RANK.search(text) or _UNIQUE.search(text) for text in _texts(file, semantics, 0))
+    return any(_RANK.search(text) or _UNIQUE.search(text) for text in _texts(file, semantics))
 
 
-def _texts(expression: ast.expr, semantics: Semantics, depth: int) -> Iterator[str]:
-    """What an expression says, and what the names in it were given."""
-    yield ast.unparse(expression)
-    if depth < 4:
-        for node in ast.walk(expression):
+def _texts(expression: ast.expr, semantics: Semantics) -> Iterator[str]:
+    """What an expression says, and what the names in it were given; each definition once."""
+    queue, seen = [expression], {expression}
+    while queue:
+        current = queue.pop(0)
+        yield ast.unparse(current)
+        for node in ast.walk(current):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                for definition in semantics.definitions(node):
-                    if definition.value is not None and definition.value is not expression:
-                        yield from _texts(definition.value, semantics, depth + 1)
+                values = {item.value for item in semantics.definitions(node) if item.value is not None}
+                queue.extend(values - seen)
+                seen |= values
