@@ -103,6 +103,8 @@ def means_the_same(factory: ast.Call, conversion: Conversion, semantics: Semanti
     if facts.name in _FILLED:
         return to_float or _small_value(factory, semantics) is not None
     if facts.name in _OF_DATA:
+        if conversion.name in ("int64", "long") and _holds_integers(argument(factory, 0, "data"), semantics):
+            return False
         data = semantics.kind(argument(factory, 0, "data"))
         return (to_float or to_integer or conversion.name == "bool") and not (data is not None and data.is_tensor)
     return True
@@ -113,6 +115,31 @@ def gives_default_dtype(factory: ast.Call, conversion: Conversion, semantics: Se
     name = semantics.name(factory.func)
     makes_floats = name in _CONSTANT | _FLOATING | {"torch.eye"} and not name.endswith("_like")
     return makes_floats and conversion.name in ("float32", "float")
+
+
+def takes_dtype_of_data(factory: ast.Call, semantics: Semantics) -> bool:
+    """Whether the factory is given data, and makes a tensor of their dtype."""
+    return semantics.is_named(factory.func, *_OF_DATA)
+
+
+def _holds_integers(data: ast.expr | None, semantics: Semantics) -> bool:
+    """Whether data are integers or lists of them for certain: literals, lengths and sizes. They make ``int64``."""
+    match data:
+        case (
+            ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.BinOp(op=ast.Mult(), left=ast.List(elts=elements))
+        ):
+            return bool(elements) and all(_holds_integers(element, semantics) for element in elements)
+        case ast.ListComp(elt=element):
+            return _holds_integers(element, semantics)
+        case ast.Call(func=ast.Name(id="len" | "int")) | ast.Call(func=ast.Attribute(attr="size"), args=[_]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+        case None:
+            return False
+        case _:
+            value = semantics.literal(data)
+            return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _has_integers_only(factory: ast.Call, semantics: Semantics) -> bool:

@@ -13,6 +13,7 @@ from torchlint.idioms.dtype_conversions import (
     gives_default_dtype,
     is_exact,
     means_the_same,
+    takes_dtype_of_data,
 )
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.unit import Unit
@@ -52,7 +53,7 @@ class CreateWithDtype(Rule):
 
     A factory that has a `dtype` already; one with `requires_grad=True` (the converted tensor is no leaf); conversions
     to integers of what is made of floating point numbers; `arange(...).bool()`; `randint(...).long()`, which changes
-    nothing; `torch.tensor(t)` of a tensor.
+    nothing, like `torch.tensor(len(x)).long()`; `torch.tensor(t)` of a tensor.
 
     ## References
 
@@ -79,6 +80,11 @@ class CreateWithDtype(Rule):
         convert = f".{call.func.attr}()" if conversion.argument is None else f".{call.func.attr}(...)"
         if gives_default_dtype(factory, conversion, semantics):
             message = f"`{convert}` is for another default dtype: `dtype={conversion.shown}` says so without a call."
+        elif takes_dtype_of_data(factory, semantics):
+            message = (
+                f"`{made}` takes the dtype of its data and `{convert}` converts the result: "
+                f"`dtype={conversion.shown}` makes it at once."
+            )
         else:
             message = (
                 f"`{made}` makes the tensor in one dtype and `{convert}` converts it: "
