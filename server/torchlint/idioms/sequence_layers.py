@@ -55,6 +55,9 @@ class TimeFirst:
 def time_first_layers(view: ClassView) -> list[TimeFirst]:
     """The calls of such layers of a module, in its ``forward`` and the methods that it calls."""
     found: list[TimeFirst] = []
+    module = view.semantics.module
+    if not any(module.mentions_call(name.rpartition(".")[2]) for name in (*_RECURRENT, *_ATTENTION)):
+        return found
     for method in sorted(view.called_from("forward"), key=lambda one: one.lineno):
         if view.method(method.name) is not method:
             continue

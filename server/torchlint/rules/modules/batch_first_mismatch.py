@@ -220,9 +220,9 @@ def _loaded_call(view: ClassView, layer: TimeFirst, parameter: ast.arg) -> tuple
 
 def _calls_of_model(semantics: Semantics, built: ast.Call) -> Iterator[ast.Call]:
     """The calls of a module by the variable or attribute that its construction is bound to (``Net().to(device)``)."""
-    outer: ast.AST = built
-    while isinstance(parent_of(outer), ast.Attribute | ast.Call):
-        outer = parent_of(outer)  # type: ignore[assignment]
-    match parent_of(outer):
+    holder = parent_of(built)
+    while isinstance(holder, ast.Attribute | ast.Call):
+        holder = parent_of(holder)
+    match holder:
         case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]):
             yield from semantics.module.calls_of(name)
