@@ -75,7 +75,8 @@ class CreateOnDevice(Rule):
 
     `.to(dtype)` and `.to(other_tensor)`; `torch.from_numpy`, `torch.as_tensor` and the `..._like` functions; a tensor
     with `requires_grad=True` (it would become a leaf), with a `generator`, in pinned memory or with a device already;
-    code under `with torch.device(...)` or after `torch.set_default_device`.
+    code under `with torch.device(...)` or after `torch.set_default_device`; a CUDA device that a module names in a
+    method of its own, which `hard-coded-device-in-module` reports.
 
     ## References
 
