@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.inference import enclosing_function_of_parameter
-from torchlint.semantics.scopes import AttributeWrite, Binding, Definition
+from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics, argument, element_of
 from torchlint.semantics.tracing import Tracer
 
@@ -113,6 +114,19 @@ class _Search:
             given = self._semantics.given_for(definition.node, function) if function is not None else ()
             return self._all(given, depth)
         return False
+
+
+def attribute_keeping(semantics: Semantics, parameter: str, function: FunctionNode | None) -> str | None:
+    """The attribute of ``self`` that a method keeps a parameter in, and nothing else: ``self.net = net``."""
+    owner = enclosing_class(function) if function is not None else None
+    if owner is None:
+        return None
+    for attribute in semantics.module.attributes(owner):
+        writes = semantics.module.attribute_writes(owner, attribute)
+        value = writes[0].value if len(writes) == 1 else None
+        if isinstance(value, ast.Name) and value.id == parameter and enclosing_function(value) is function:
+            return attribute
+    return None
 
 
 def modules_given(semantics: Semantics, build: ast.Call) -> frozenset[str] | None:

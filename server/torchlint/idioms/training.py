@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.idioms.construction import constructions, modules_given
+from torchlint.idioms.construction import attribute_keeping, constructions, modules_given
 from torchlint.idioms.gradient_actions import (
     HARMLESS,
     called_name,
@@ -220,6 +220,10 @@ class Training:
         holder, _, _ = optimizer.path.rpartition(".")
         if path.startswith("self."):
             return f"{holder}{path[4:]}" if holder else None
+        if path.startswith("%") and holder:
+            name, dot, rest = path[1:].partition(".")
+            kept = attribute_keeping(self.semantics, name, enclosing_function(build))
+            return f"{holder}.{kept}{dot}{rest}" if kept is not None else None
         if optimizer.node is None or enclosing_function(build) is not enclosing_function(optimizer.node):
             return None
         head, mark, number = optimizer.path.partition("@")
