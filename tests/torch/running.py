@@ -56,6 +56,7 @@ def _fresh_torch() -> Iterator[None]:
         torch.set_warn_always(always)
         torch.set_default_device(None)
         torch.use_deterministic_algorithms(False)
+        torch.autograd.set_detect_anomaly(False)
 
 
 def differences(before: object, after: object, *, exact: bool, place: str = "result") -> list[str]:
