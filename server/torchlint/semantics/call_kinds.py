@@ -120,7 +120,8 @@ class CallKinds:
             return self._of_local_call(name, call)
         head, _, method = name.rpartition(".")
         if method == "from_pretrained" and head.startswith("transformers."):
-            return Kind(What.MODULE, _LIKELY, "loaded by transformers", name, call) if "Model" in head else None
+            is_model = "Model" in head or "For" in head  # `BertForMaskedLM`; no tokenizer or configuration is so called
+            return Kind(What.MODULE, _LIKELY, "loaded by transformers", name, call) if is_model else None
         return None
 
     def _of_local_call(self, name: str, call: ast.Call) -> Kind | None:

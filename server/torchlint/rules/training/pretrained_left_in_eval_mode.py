@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from torchlint.fixes.editor import Editor
+from torchlint.idioms import modes
+from torchlint.idioms.construction import constructions
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_actions import called_name, is_backward
+from torchlint.idioms.modes import Forwards, is_without_grad, may_be_without_grad
+from torchlint.idioms.paths import is_within
+from torchlint.idioms.stated import is_stated
+from torchlint.idioms.training import Training, training_of
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.semantics.flow import Action, Loop
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.unit import Root, Unit
+
+_MEANT = re.compile(r"eval|dropout|froze|freeze|deterministic", re.IGNORECASE)
+#: Functions that put a model into training mode, or hand the loop to somebody who does.
+_MAY_TRAIN = re.compile(r"train|prepare|kbit|peft|lora|fit|initiali[sz]e", re.IGNORECASE)
+
+
+class PretrainedLeftInEvalMode(Rule):
+    """## What it does
+
+    Reports a model of transformers that is loaded with `from_pretrained` and trained in a loop of your own, with no
+    `train()` anywhere.
+
+    ## Why is this bad?
+
+    `from_pretrained` gives back a model in evaluation mode. Its dropout stays off for the whole training: the model
+    overfits earlier than it would with the regularisation that it was made with.
+
+    ## Example
+
+    ```python
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+
+    def finetune(loader):
+        model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+        for batch in loader:
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+
+    def finetune(loader):
+        model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+        model.train()
+        for batch in loader:
+            optimizer.zero_grad()
+            model(**batch).loss.backward()
+            optimizer.step()
+    ```
+
+    ## Exceptions
+
+    A model that nothing trains (a frozen embedder), loops that `Trainer` or another framework owns, a model that is
+    given to a function that may set its mode, and evaluation mode that a comment says to be meant.
+
+    ## References
+
+    - [PreTrainedModel.from_pretrained](https://huggingface.co/docs/transformers/main_classes/model)
+    """
+
+    code = "TL225"
+    name = "pretrained-left-in-eval-mode"
+    level = Level.WARNING
+    fix = FixKind.UNSAFE
+    summary = "The model is trained without its dropout, because it was loaded in evaluation mode."
+
+    @on_flow("step", also=("backward",))
+    def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
+        if not unit.semantics.module.mentions_call("from_pretrained"):
+            return
+        semantics = unit.semantics
+        if Duty.MODES in owned_duties(semantics, root.function):
+            return
+        found = training_of(semantics, root)
+        if not found.trains:
+            return
+        for run in modes.forwards(found):
+            loaded = _loaded(found, run)
+            trained = next((call for call in run.calls if _is_trained(found, run, call)), None)
+            if not loaded or trained is None or _may_be_in_training_mode(found, run):
+                continue
+            if any(is_stated(node, _MEANT) for node in (*loaded, trained.node)):
+                continue
+            yield self._diagnosis(found, run, loaded, trained)
+
+    def _diagnosis(self, found: Training, run: Forwards, loaded: tuple[ast.Call, ...], trained: Action) -> Diagnosis:
+        name = run.module.shown
+        message = f"`{name}` is trained in evaluation mode: `from_pretrained` leaves its dropout off."
+        related: list[tuple[ast.AST, str]] = [(loaded[0], "loaded in evaluation mode here")]
+        loop = _outermost_loop(found, trained)
+        fixes = []
+        if loop is not None and isinstance(trained.node, ast.Call):
+            called = trained.node.func
+            title = f"Insert `{ast.unparse(called)}.train()`"
+            fixes.append(FixPlan(title, "unsafe", lambda edit: _insert(edit, called, loop)))
+        return self.found(trained.node, message, related=related, fixes=fixes)
+
+
+def _loaded(found: Training, run: Forwards) -> tuple[ast.Call, ...]:
+    """The calls of ``from_pretrained`` of transformers that made a module, if it can come from nowhere else."""
+    built = constructions(found.semantics, run.module.node)
+    if not built.complete or not all(_is_of_transformers(found, call) for call in built.calls):
+        return ()
+    return built.calls
+
+
+def _is_of_transformers(found: Training, call: ast.Call) -> bool:
+    kind = found.semantics.kind(call)
+    return (
+        kind is not None and kind.is_module and re.match(r"transformers\..*\.from_pretrained$", kind.origin) is not None
+    )
+
+
+def _is_trained(found: Training, run: Forwards, call: Action) -> bool:
+    """Whether a forward pass is in a loop with a backward pass, with gradients, and an optimizer has the module."""
+    place = found.places[call]
+    if is_without_grad(found.semantics, place.contexts) or may_be_without_grad(place.contexts) or not place.loops:
+        return False
+    inner = place.loops[-1].node
+    backward = any(
+        is_backward(action) and inner in {loop.node for loop in found.places[action].loops} for action in found.actions
+    )
+    return backward and any(run.module.path in (optimizer.modules or ()) for optimizer in found.optimizers)
+
+
+def _may_be_in_training_mode(found: Training, run: Forwards) -> bool:
+    """Whether anything may set the mode of a module, of what holds it or of a part of it, or freezes it."""
+    path = run.module.path
+    for action in found.actions:
+        receiver = action.receiver
+        touches = receiver is not None and (is_within(path, receiver.path) or is_within(receiver.path, path))
+        if touches and action.verb in ("train", "eval", "requires_grad_"):
+            return True
+        given = any(is_within(path, item.path) for item in action.arguments if item.path)
+        if action.verb == "..." or (given and _MAY_TRAIN.search(f"{action.verb} {called_name(action)}")):
+            return True
+    # A method or function of the file that no flow leads to may be called by someone else.
+    tail = path.rpartition(".")[2].lstrip("$%:")
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and ast.unparse(call.func.value).rpartition(".")[2] in (tail, "self", "model")
+        for call in found.semantics.module.calls_of("train")
+    )
+
+
+def _outermost_loop(found: Training, trained: Action) -> Loop | None:
+    """The outermost loop around a forward pass in its own function."""
+    function = enclosing_function(trained.node)
+    return next((loop for loop in found.places[trained].loops if enclosing_function(loop.node) is function), None)
+
+
+def _insert(edit: Editor, module: ast.expr, loop: Loop) -> None:
+    assert isinstance(loop.node, ast.stmt)
+    edit.insert_statement_before(loop.node, f"{edit.source(module)}.train()")
