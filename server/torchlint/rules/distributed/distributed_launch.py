@@ -123,5 +123,7 @@ def _declares_both(semantics: Semantics) -> bool:
 
 
 def _is_for_deepspeed(semantics: Semantics) -> bool:
-    imported = any("deepspeed" in name for _, name in semantics.module.imports())
-    return imported or semantics.module.reads_attribute("deepspeed") or semantics.module.reads_name("deepspeed")
+    module = semantics.module
+    if module.imported_from(frozenset(("deepspeed",))) or module.mentions_call("add_config_arguments"):
+        return True
+    return module.reads_attribute("deepspeed") or module.reads_name("deepspeed")
