@@ -14,6 +14,12 @@ from torchlint.semantics.semantics import Semantics, argument, nodes_within
 
 _DEEPEST = 3
 _LONGEST_WAY = 6
+#: Activations that can be told by an argument without a keyword to work in place, as classes and as functions.
+_SWITCHED = (
+    "ReLU relu ReLU6 relu6 SiLU silu SELU selu Mish mish Hardswish hardswish Hardsigmoid hardsigmoid ELU elu CELU celu "
+    "LeakyReLU leaky_relu RReLU rrelu Hardtanh hardtanh Threshold threshold"
+).split()
+_IN_PLACE_NAMES = "relu_ leaky_relu_ elu_ selu_ celu_ rrelu_ hardtanh_ threshold_ sigmoid_ tanh_".split()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -25,6 +31,20 @@ class InPlace:
     operand: ast.expr
     switch: ast.Call
     name: str
+
+
+def may_work_in_place(semantics: Semantics) -> bool:
+    """Whether anything in the file looks as if it worked in place: soon answered, and mostly with no."""
+    module = semantics.module
+    if module.passes_keyword("inplace") or any(map(module.mentions_call, _IN_PLACE_NAMES)):
+        return True
+    return any(_has_switch(call, name) for name in _SWITCHED for call in module.calls_of(name))
+
+
+def _has_switch(call: ast.Call, name: str) -> bool:
+    """Whether the last argument without a keyword is anything but a number, or the input of a function."""
+    given = call.args[1:] if name.islower() else call.args
+    return any(not isinstance(item, ast.Constant) or item.value is True for item in given[-1:])
 
 
 def inplace_activations(function: FunctionNode, semantics: Semantics, depth: int = 0) -> Iterator[InPlace]:

@@ -136,8 +136,13 @@ def _flattened_operand(call: ast.Call, operand: ast.expr | None, semantics: Sema
             return None
 
 
-def applications(view: ClassView) -> Iterator[Applied]:
+def applications(view: ClassView) -> tuple[Applied, ...]:
     """The layers that the methods of a class run, each where it is called, in the order of the source."""
+    memo = view.semantics.module.memo
+    return memo.get(("applications", view.node), lambda: tuple(_applications(view)), ())
+
+
+def _applications(view: ClassView) -> Iterator[Applied]:
     for method in view.methods:
         for call in nodes_within(method, ast.Call):
             assert isinstance(call, ast.Call)

@@ -60,7 +60,8 @@ class PartIndex:
             ends += range(1, len(flat) + 1)
             for place in range(len(flat) - 1, -1, -1):
                 holder = flat[place].__dict__.get("_parent")
-                if holder is not None and ends[holder._order] < ends[place]:
+                # A member of a class has its header for a parent, which is in another part.
+                if holder is not None and holder._part is self.part and ends[holder._order] < ends[place]:
                     ends[holder._order] = ends[place]
         start: int = root._order  # type: ignore[attr-defined]
         return start, ends[start]
@@ -124,6 +125,15 @@ def names_read(part: Part) -> frozenset[str]:
     if known is None:
         known = frozenset(node.id for node in index_of(part).all(ast.Name) if isinstance(node.ctx, ast.Load))
         part.__dict__["_names_read"] = known
+    return cast("frozenset[str]", known)
+
+
+def keywords_passed(part: Part) -> frozenset[str]:
+    """The names of all keyword arguments of the calls in a part."""
+    known = part.__dict__.get("_keywords_passed")
+    if known is None:
+        known = frozenset(node.arg for node in index_of(part).all(ast.keyword) if node.arg is not None)
+        part.__dict__["_keywords_passed"] = known
     return cast("frozenset[str]", known)
 
 

@@ -15,6 +15,7 @@ from torchlint.semantics.index import (
     attributes_read,
     attributes_written,
     index_of,
+    keywords_passed,
     names_read,
 )
 from torchlint.semantics.memo import Memo, Read
@@ -110,6 +111,8 @@ class ModuleFacts:
             return self._units[-1].parts
         if kind == "calls":
             return tuple(self._calls_of(read[1]))
+        if kind == "keyword":
+            return any(read[1] in keywords_passed(part) for group in self.syntax.groups for part in group.parts)
         if kind == "attribute read":
             return read[1] in self._attributes_read()[read[2]]
         if kind == "attribute written":
@@ -191,6 +194,10 @@ class ModuleFacts:
     def calls_of(self, name: str) -> tuple[ast.Call, ...]:
         """All calls in the file whose function is spelled ``name(...)`` or ``....name(...)``."""
         return cast("tuple[ast.Call, ...]", self.memo.read(("calls", name)))
+
+    def passes_keyword(self, name: str) -> bool:
+        """Whether any call in the file has a keyword argument of this name."""
+        return bool(self.memo.read(("keyword", name)))
 
     def mentions_call(self, name: str) -> bool:
         """Whether anything in the file is called by the (last) name ``name``, or imported by it under another name."""

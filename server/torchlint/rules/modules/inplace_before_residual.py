@@ -4,7 +4,14 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
-from torchlint.idioms.inplace_activations import Held, InPlace, inplace_activations, tensor_of, tensors_of
+from torchlint.idioms.inplace_activations import (
+    Held,
+    InPlace,
+    inplace_activations,
+    may_work_in_place,
+    tensor_of,
+    tensors_of,
+)
 from torchlint.idioms.iterators import can_follow
 from torchlint.idioms.layer_order import applied
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
@@ -89,6 +96,8 @@ class InplaceBeforeResidual(Rule):
     @on_function()
     def check(self, function: FunctionNode, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
+        if not may_work_in_place(semantics):
+            return
         added = [(operand, node, tensors_of(operand, semantics)) for operand, node in _added(function, semantics)]
         if not added or is_static(function):
             return
