@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.augmentation import random_transform, random_transform_of, whole_dataset
+from torchlint.idioms.augmentation import augmented_dataset, random_transform, whole_dataset
 from torchlint.idioms.loader_use import Phase, evaluated_loaders, hook_phase, stated_phase, trained_loaders
 from torchlint.idioms.loaders import LOADER, loader_argument
 from torchlint.idioms.stated import is_stated
@@ -104,10 +104,10 @@ class AugmentedValidation(Rule):
         names = [name for name in _bound_names(call) if _is_evaluation_name(name)]
         if not names:
             return
-        made = whole_dataset(semantics, argument(call, 0, "dataset"))
-        drawn = random_transform_of(semantics, made) if made is not None else None
-        if made is None or drawn is None or _is_meant(call, unit):
+        found = augmented_dataset(semantics, argument(call, 0, "dataset"))
+        if found is None or _is_meant(call, unit):
             return
+        made, drawn = found
         message = f"`{names[0]}` is a part of a dataset that {_name(drawn)} changes at random: its samples vary."
         yield self.found(call, message, related=[(made, "the whole dataset"), (drawn, "draws at random")])
 
@@ -117,10 +117,10 @@ class AugmentedValidation(Rule):
         dataset = loader_argument(call, "dataset")
         if dataset is None or not _evaluates(call, semantics):
             return
-        made = whole_dataset(semantics, dataset)
-        drawn = random_transform_of(semantics, made) if made is not None else None
-        if made is None or drawn is None or _is_meant(call, unit) or _is_meant(made, unit):
+        found = augmented_dataset(semantics, dataset)
+        if found is None or _is_meant(call, unit) or _is_meant(found[0], unit):
             return
+        made, drawn = found
         if _is_reported_where_made(dataset, made, semantics):
             return
         message = f"This loader is for evaluation, and {_name(drawn)} changes its samples at random each time."
