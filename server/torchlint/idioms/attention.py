@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from torchlint.idioms.einsum import Equation, equation_of
 from torchlint.idioms.formulas import same
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.module import enclosing_function
@@ -91,7 +92,7 @@ class _Follower:
         factors = product_of(self._semantics, node)
         equation = None
         if factors is None:
-            equation = _equation(self._semantics, node)
+            equation = equation_of(self._semantics, node)
             if equation is None:
                 return None
             factors = equation.first, equation.second
@@ -105,7 +106,7 @@ class _Follower:
         if softmax is None or scores is None:
             return None
         found = Attention(node, factors[1], softmax, dropout=dropout)
-        if not self._scores(found, scores) or not _fit(equation, _equation(self._semantics, found.scores), found):
+        if not self._scores(found, scores) or not _fit(equation, equation_of(self._semantics, found.scores), found):
             return None
         found.statements = self._statements
         return found
@@ -194,7 +195,7 @@ class _Follower:
                 return False
             branch = self._branch if self._branch is not before else None
             factors = product_of(self._semantics, value)
-            equation = _equation(self._semantics, value) if factors is None else None
+            equation = equation_of(self._semantics, value) if factors is None else None
             if equation is not None:
                 found.query, found.key, found.scores = equation.first, equation.second, value
                 return branch is None
@@ -258,7 +259,7 @@ class _Follower:
             value = self._semantics.value_of(value)
             if value is None:
                 return False
-            if product_of(self._semantics, value) is not None or _equation(self._semantics, value) is not None:
+            if product_of(self._semantics, value) is not None or equation_of(self._semantics, value) is not None:
                 return True
             match value:
                 case ast.BinOp(op=ast.Div() | ast.Add(), left=left):
@@ -329,33 +330,7 @@ def _is_no_weight(semantics: Semantics, value: ast.expr | None) -> bool:
     return False
 
 
-# -- einsum ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Equation:
-    """``einsum("bhid,bhjd->bhij", first, second)``."""
-
-    inputs: tuple[str, str]
-    output: str
-    first: ast.expr
-    second: ast.expr
-
-
-def _equation(semantics: Semantics, node: ast.AST | None) -> _Equation | None:
-    if not isinstance(node, ast.Call) or not semantics.is_named(node.func, "torch.einsum") or len(node.args) != 3:
-        return None
-    text = literal_of(node.args[0])
-    if not isinstance(text, str) or node.keywords or any(isinstance(item, ast.Starred) for item in node.args):
-        return None
-    inputs, arrow, output = text.replace(" ", "").replace("...", ".").partition("->")
-    first, comma, second = inputs.partition(",")
-    if not arrow or not comma or "," in second or any(len(set(part)) != len(part) for part in (first, second, output)):
-        return None
-    return _Equation((first, second), output, node.args[1], node.args[2])
-
-
-def _fit(last: _Equation | None, scores: _Equation | None, found: Attention) -> bool:
+def _fit(last: Equation | None, scores: Equation | None, found: Attention) -> bool:
     """Whether the two products are those of an attention: of products that are written as such they are."""
     if last is None and scores is None:
         return True

@@ -8,23 +8,20 @@ from dataclasses import dataclass
 from torchlint.idioms.cuda import moves_to_cuda
 from torchlint.idioms.devices import device_evidence
 from torchlint.idioms.gradient_actions import is_backward
+from torchlint.idioms.host_reads import is_computed, is_decided, is_for_environment, reads_computed_value
 from torchlint.idioms.invariants import loops_around
 from torchlint.idioms.training import statement_of, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import Grade, What
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics, argument, contains, nodes_within
 from torchlint.semantics.unit import Root, Unit
-from torchlint.syntax import parent_of, part_of
+from torchlint.syntax import part_of
 
 _READS = frozenset(("item", "cpu", "tolist"))
 #: Builtins that read the value of a tensor.
 _READING = frozenset(("float", "int", "bool", "print"))
 _BATCHES = re.compile(r"load|batch|dataset|\bdl\b|_dl\b", re.IGNORECASE)
-_DEEPEST = 4
-_DESCRIBES = frozenset("shape size dim ndim dtype device numel".split())
 _MEASURES_IN_NAME = re.compile(r"bench|profil|latency|throughput|eval|valid|test", re.IGNORECASE)
 
 
@@ -154,9 +151,9 @@ def _reads(loop: Loop, semantics: Semantics) -> Iterator[_Read]:
     places: list[_Read] = []
     for place, action in enumerate(steps):
         node = action.node
-        if action.verb not in _READS or not isinstance(node, ast.Call) or not _is_device_value(node, semantics):
+        if action.verb not in _READS or not isinstance(node, ast.Call) or not reads_computed_value(node, semantics):
             continue
-        if any(contains(other, node) for other in found) or _is_for_environment(node):
+        if any(contains(other, node) for other in found) or is_for_environment(node):
             continue
         if not any(node is other for other in found):
             found.append(node)
@@ -190,54 +187,11 @@ def _each_iteration(flow: Flow) -> Iterator[Action]:
                 yield from _each_iteration(part)
 
 
-def _is_device_value(call: ast.Call, semantics: Semantics) -> bool:
-    """Whether a model or a loss computed what is read here, so that it is where they are."""
-    assert isinstance(call.func, ast.Attribute)
-    receiver = call.func.value
-    if call.args or call.keywords or _is_decided(call) or _is_on_cpu(receiver):
-        return False
-    kind = semantics.kind(receiver)
-    return (kind is None or kind.is_tensor) and _is_computed(receiver, semantics)
-
-
-def _is_computed(expression: ast.expr, semantics: Semantics, depth: int = 0) -> bool:
-    """Whether a value comes out of a module, carries a graph that is cut here, or is backpropagated in the function."""
-    for node in _values_in(expression) if depth < _DEEPEST else ():
-        match node:
-            case ast.Attribute(attr="detach"):
-                return True
-            case ast.Call(func=function):
-                kind = semantics.kind(function)
-                if kind is not None and kind.is_module:
-                    return True
-            case ast.Name(id=name):
-                holder = enclosing_function(node)
-                if holder is not None and "backward" in semantics.methods_called_on(name, holder):
-                    return True
-                values = [found.value for found in semantics.definitions(node) if found.kind is Binding.ASSIGNMENT]
-                if any(value is not None and _is_computed(value, semantics, depth + 1) for value in values):
-                    return True
-    return False
-
-
-def _values_in(expression: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that a value is computed from, without what is only asked for its size, dtype or device."""
-    yield expression
-    if isinstance(expression, ast.Attribute) and expression.attr in _DESCRIBES:
-        return
-    for child in ast.iter_child_nodes(expression):
-        yield from _values_in(child)
-
-
-def _is_on_cpu(receiver: ast.expr) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr in ("cpu", "numpy") for node in ast.walk(receiver))
-
-
 def _reads_by_builtin(call: ast.Call, semantics: Semantics) -> bool:
     """``float(loss)``, ``print(loss)`` of what is certainly a tensor."""
     if not isinstance(call.func, ast.Name) or call.func.id not in _READING or semantics.definitions(call.func):
         return False
-    if _is_decided(call) or _is_for_environment(call):
+    if is_decided(call) or is_for_environment(call):
         return False
     for given in call.args:
         values = (
@@ -251,41 +205,9 @@ def _reads_by_builtin(call: ast.Call, semantics: Semantics) -> bool:
                 kind is not None
                 and kind.what is What.TENSOR
                 and kind.grade is Grade.PROVEN
-                and _is_computed(value, semantics)
+                and is_computed(value, semantics)
             ):
                 return True
-    return False
-
-
-def _is_decided(node: ast.AST) -> bool:
-    """Whether a read serves a decision: it stands in a condition, or is given a name that stands in one."""
-    holder: ast.AST | None = parent_of(node)
-    inner: ast.AST = node
-    while holder is not None and not isinstance(holder, ast.stmt):
-        if isinstance(holder, ast.IfExp | ast.BoolOp | ast.Lambda):
-            return True
-        inner = holder
-        holder = parent_of(holder)
-    match holder:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is inner:
-            function = enclosing_function(holder)
-            tests = nodes_within(function, ast.If, ast.While) if function is not None else ()
-            return any(
-                isinstance(part, ast.Name) and part.id == name
-                for test in tests
-                if isinstance(test, ast.If | ast.While)
-                for part in ast.walk(test.test)
-            )
-        case _:
-            return isinstance(holder, ast.If | ast.While | ast.Assert)
-
-
-def _is_for_environment(node: ast.AST) -> bool:
-    holder = parent_of(node)
-    while holder is not None and not isinstance(holder, ast.stmt):
-        if isinstance(holder, ast.Call) and isinstance(holder.func, ast.Attribute) and holder.func.attr == "step":
-            return True
-        holder = parent_of(holder)
     return False
 
 
