@@ -160,7 +160,8 @@ def _training_goes_on(target: ast.expr, value: ast.expr, unit: Unit) -> ast.For 
 
 def _loops_around(statement: ast.stmt) -> Iterator[ast.For | ast.While]:
     """The loops around a statement in its function, innermost first; none where the statement ends one."""
-    child, holder = statement, parent_of(statement)
+    child: ast.AST = statement
+    holder = parent_of(statement)
     while holder is not None and not isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef):
         blocks: list[list[ast.stmt]] = [getattr(holder, name, None) or [] for name in ("body", "orelse")]
         block = next((found for found in blocks if child in found), [])
@@ -168,7 +169,7 @@ def _loops_around(statement: ast.stmt) -> Iterator[ast.For | ast.While]:
             return
         if isinstance(holder, ast.For | ast.While):
             yield holder
-        child, holder = holder, parent_of(holder)  # type: ignore[assignment]
+        child, holder = holder, parent_of(holder)
 
 
 def _is_model(value: ast.Name, unit: Unit) -> bool:
