@@ -38,10 +38,16 @@ def random_transform(semantics: Semantics, pipeline: ast.expr | None, depth: int
     name = next((name for name in _names(semantics, made)), "")
     if name == "Compose":
         return next(_random_steps(semantics, argument(made, 0, "transforms"), depth + 1), None)
-    if not name.startswith("Random") and name not in _RANDOM:
+    if (not name.startswith("Random") and name not in _RANDOM) or _draws_one_value(semantics, made):
         return None
     chance = semantics.literal(argument(made, None, "p"))
     return None if chance is not UNKNOWN and chance == 0 and argument(made, None, "p") is not None else made
+
+
+def _draws_one_value(semantics: Semantics, made: ast.Call) -> bool:
+    """Whether a crop can only be one: ``RandomResizedCrop(512, scale=(1.0, 1.0), ratio=(1.0, 1.0))``."""
+    ranges = [semantics.literal(argument(made, None, name)) for name in ("scale", "ratio")]
+    return all(isinstance(item, tuple | list) and len(set(item)) == 1 for item in ranges)
 
 
 def alternatives(semantics: Semantics, expression: ast.expr | None) -> tuple[ast.expr, ...]:

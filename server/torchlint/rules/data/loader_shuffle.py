@@ -23,7 +23,9 @@ from torchlint.syntax import parent_of
 from torchlint.torch_api import is_dataset
 
 _ITERABLE = "torch.utils.data.IterableDataset"
-_RANDOM_SAMPLES = re.compile(r"shuffle|permut|random|rand(n|int|range|perm)?$|choice|sample", re.IGNORECASE)
+_RANDOM_SAMPLES = re.compile(r"^repeat$|shuffle|permut|random|rand(n|int|range|perm)?$|choice|sample", re.IGNORECASE)
+#: Functions that make samples up, which have no order.
+_MADE_UP = ("torch.rand", "torch.zeros", "torch.ones", "torch.Tensor", "torch.FloatTensor", "torch.empty")
 
 
 class LoaderShuffle(Rule):
@@ -70,9 +72,10 @@ class LoaderShuffle(Rule):
     ## Exceptions
 
     A sampler or batch sampler; a value of `shuffle` that is not known; streams, and datasets that are not known to be
-    map-style; a dataset that picks or shuffles its samples itself; one batch that holds everything; a state that is
-    carried from batch to batch; a loader that is made again in a loop; a shuffled evaluation loader of which one batch
-    is looked at (`next(iter(loader))`), or that is trained on; Opacus, which draws batches itself; tests.
+    map-style; samples that are made up, or that a dataset picks or shuffles itself; one batch that holds everything; a
+    state that is carried from batch to batch; a loader that is made again in a loop; a shuffled evaluation loader of
+    which one batch is looked at (`next(iter(loader))`), or that is trained on; Opacus, which draws batches itself;
+    tests.
 
     ## References
 
@@ -211,6 +214,10 @@ def _orders_itself(call: ast.Call, dataset: ast.expr, semantics: Semantics) -> b
         view = ClassView(semantics, node)
         return any(_RANDOM_SAMPLES.search(name) for method in view.methods for name in _called(method))
     made = made_by(semantics, dataset)
+    if made is not None and made.args and semantics.is_named(made.func, "torch.utils.data.TensorDataset"):
+        samples = semantics.value_of(made.args[0])
+        if isinstance(samples, ast.Call) and semantics.name(samples.func).startswith(_MADE_UP):
+            return True
     return made is not None and any(
         isinstance(part, ast.Attribute | ast.Name)
         and re.search(r"shuffle|permut", getattr(part, "attr", getattr(part, "id", "")))
