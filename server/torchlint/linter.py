@@ -21,10 +21,15 @@ from torchlint.settings import Settings, Suppressions
 from torchlint.syntax import SyntaxModule, parse_module, part_of
 from torchlint.text import Document
 
-#: A file without this text is left after one search: all that rules know of is in torch.
-_MENTION = "torch"
+#: A file with none of these texts is left at once: all that rules know of is in torch, or in what trains with it.
+_MENTIONS = ("torch", "lightning", "accelerate")
 #: Fix-all lints and fixes again at most this often: a fix may make room for another.
 _MOST_ROUNDS = 8
+
+
+def mentions_torch(text: str) -> bool:
+    """Whether a text can be about torch, so that it is linted."""
+    return any(mention in text for mention in _MENTIONS)
 
 
 class Cancelled(Exception):
@@ -104,7 +109,7 @@ class Linter:
         Raises Cancelled soon after ``cancelled()`` gives true; what was found until then is kept for the next call.
         """
         settings = settings if settings is not None else Settings()
-        if _MENTION not in document.text:
+        if not mentions_torch(document.text):
             return Analysis(document)
         with _collector_paused():
             return self._analyze(document, settings, cancelled)

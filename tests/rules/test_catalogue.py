@@ -12,6 +12,7 @@ import pytest
 import torchlint.rules
 from tests.harness.cases import Case, read_cases
 from tests.harness.markdown import read_sections
+from torchlint.linter import mentions_torch
 from torchlint.rules import FAMILIES, FixKind, Rule, all_rules, find_rule
 
 FOLDER = Path(__file__).parent
@@ -67,6 +68,12 @@ def test_test_file_has_reported_and_silent_code(rule: type[Rule]) -> None:
     cases = _cases(rule)
     assert any(case.expects_findings for case in cases), "no block reports anything"
     assert any(not case.expects_findings for case in cases), "no block is silent"
+
+
+@every_rule
+def test_every_block_is_linted(rule: type[Rule]) -> None:
+    """A program that does not mention torch is silent whatever the rule does, so that it shows nothing."""
+    assert [case.id for case in _cases(rule) if not mentions_torch(case.text)] == []
 
 
 @every_rule
