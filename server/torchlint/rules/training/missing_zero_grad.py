@@ -113,7 +113,8 @@ class MissingZeroGrad(Rule):
         message = (
             f"`{call}` also uses the gradients of all earlier iterations: nothing in the loop clears those of `{name}`."
         )
-        fixes = [FixPlan(f"Insert `{name}.zero_grad()`", "unsafe", lambda edit: _insert(edit, step, optimizer, found))]
+        title = f"Insert `{ast.unparse(_stepped_expression(found, step))}.zero_grad()`"
+        fixes = [FixPlan(title, "unsafe", lambda edit: _insert(edit, step, optimizer, found))]
         return self.found(step.node, message, related=related, fixes=fixes)
 
 
