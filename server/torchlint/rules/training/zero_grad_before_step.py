@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.idioms import training
+from torchlint.idioms.accelerators import is_accelerator
 from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import may_touch_gradients
+from torchlint.idioms.gradient_actions import is_foreign_backward, may_touch_gradients
 from torchlint.idioms.training import Training, block_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
@@ -96,10 +97,11 @@ class ZeroGradBeforeStep(Rule):
     @on_flow("step", "optimizer_step", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
-        if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):
+        accelerated = _accelerated(found)
+        if not (found.trains or accelerated) or Duty.STEPS in owned_duties(unit.semantics, root.function):
             return
         for optimizer in found.optimizers:
-            events = found.events_of(optimizer)
+            events = _with(accelerated, found.events_of(optimizer))
             if not violations(_TABLE, found.flow_for(events), events):
                 continue  # unseen code only takes violations away
 
@@ -122,6 +124,26 @@ class ZeroGradBeforeStep(Rule):
         )
         fix = FixPlan(title, "unsafe", lambda edit: _move(edit, clear, step, found))
         return self.found(step.node, message, related=related, fixes=[fix])
+
+
+def _accelerated(found: Training) -> frozenset[Action]:
+    """The backward passes that an ``Accelerator`` runs; what it is given, it does not clear."""
+    return frozenset(
+        action
+        for action in found.actions
+        if is_foreign_backward(action)
+        and action.receiver is not None
+        and is_accelerator(found.semantics, action.receiver.node)
+    )
+
+
+def _with(
+    backwards: frozenset[Action], events: Callable[[Action], tuple[str, ...]]
+) -> Callable[[Action], tuple[str, ...]]:
+    """The events of an optimizer, with further backward passes."""
+    if not backwards:
+        return events
+    return lambda action: (training.BACKWARD,) if action in backwards else events(action)
 
 
 def _move(edit: Editor, clear: Action, step: Action, found: Training) -> None:
