@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.iterators import can_follow
@@ -71,12 +71,17 @@ class BenchmarkWithDeterminism(Rule):
         rest = [item for item in unit.all(ast.Assign) if _is_alongside(item, statement)]
         if any(_sets(item, _BENCHMARK, False, unit) and _follows(statement, item) for item in rest):
             return
-        others: list[ast.stmt] = [item for item in rest if _sets(item, _DETERMINISTIC, True, unit)]
-        others += [
-            item for item in unit.all(ast.Expr) if _asks_for_determinism(item, unit) and _is_alongside(item, statement)
-        ]
-        for other in others:
-            if _follows(other, statement) or _follows(statement, other):
+        calls = [item for item in unit.all(ast.Expr) if _is_alongside(item, statement)]
+        flags = [item for item in rest if _sets(item, _DETERMINISTIC, True, unit)]
+        asked = [item for item in calls if _chooses_algorithms(item, True, unit)]
+        given_up = [item for item in rest if _sets(item, _DETERMINISTIC, False, unit)]
+        allowed = [item for item in calls if _chooses_algorithms(item, False, unit)]
+        pairs: list[tuple[ast.stmt, Sequence[ast.stmt]]] = [(item, given_up) for item in flags]
+        pairs += [(item, allowed) for item in asked]
+        for other, taken_back in pairs:
+            if any(_follows(other, item) and _are_on_one_path(item, statement) for item in taken_back):
+                continue
+            if _are_on_one_path(other, statement):
                 message = "`cudnn.benchmark = True` undoes the determinism asked for: it may choose another algorithm."
                 fix = FixPlan("Set it to `False`", "unsafe", lambda edit: _set_false(edit, statement))
                 yield self.found(statement, message, related=[(other, "determinism is asked for")], fixes=[fix])
@@ -92,12 +97,12 @@ def _sets(statement: ast.Assign, name: str, value: bool, unit: Unit) -> bool:
     return named and unit.semantics.literal(statement.value) is value
 
 
-def _asks_for_determinism(statement: ast.Expr, unit: Unit) -> bool:
+def _chooses_algorithms(statement: ast.Expr, deterministic: bool, unit: Unit) -> bool:
     match statement.value:
         case ast.Call(args=[mode]) as call:
             return (
                 unit.semantics.is_named(call.func, "torch.use_deterministic_algorithms")
-                and unit.semantics.literal(mode) is True
+                and unit.semantics.literal(mode) is deterministic
             )
         case _:
             return False
@@ -105,6 +110,10 @@ def _asks_for_determinism(statement: ast.Expr, unit: Unit) -> bool:
 
 def _is_alongside(one: ast.stmt, other: ast.stmt) -> bool:
     return one is not other and enclosing_function(one) is enclosing_function(other)
+
+
+def _are_on_one_path(one: ast.stmt, other: ast.stmt) -> bool:
+    return _follows(one, other) or _follows(other, one)
 
 
 def _follows(first: ast.stmt, second: ast.stmt) -> bool:
