@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.semantics import Semantics
 
 _PROVEN, _LIKELY = Grade.PROVEN, Grade.LIKELY
+_LISTS_OF_MODULES = ("torch.nn.Sequential", "torch.nn.ModuleList")
 
 
 class ElementKinds:
@@ -74,6 +75,8 @@ class ElementKinds:
                     return Kind(What.PARAMETER, kind.grade, "a parameter of a module")
                 return Kind(What.TEXT, kind.grade, "a name") if path == (0,) else None
             return Kind(What.PARAMETER, kind.grade, "a parameter of a module") if not path else None
+        if kind.is_module and kind.origin in _LISTS_OF_MODULES:
+            return Kind(What.MODULE, kind.grade, "a member of a module container") if not path else None
         return self._elements_of(kind.node if isinstance(kind.node, ast.expr) else source, path)
 
     def _elements_of(self, source: ast.expr | None, path: tuple[int | None, ...]) -> Kind | None:
@@ -95,7 +98,7 @@ class ElementKinds:
             return self._unpacked(kind, expression.value, (index,))
         if kind.what is What.LIST and isinstance(kind.node, ast.ListComp):
             return self._kind(kind.node.elt)
-        if kind.is_module and kind.origin in ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"):
+        if kind.is_module and kind.origin in (*_LISTS_OF_MODULES, "torch.nn.ModuleDict"):
             return self._member(kind, index)
         if kind.what is What.ARRAY:
             return kind
