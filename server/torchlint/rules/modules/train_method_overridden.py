@@ -98,6 +98,8 @@ def _problem(method: FunctionNode, view: ClassView) -> str | None:
         return f"needs `{more[0]}`: `eval()` of a module takes no arguments."
     if allowed and needed and not _is_mode([*method.args.posonlyargs, *method.args.args][1]):
         return f"needs `{needed[0]}`: `train()` is called without arguments, and `eval()` gives it `False` for that."
+    if allowed and not _accepts_mode(method) and view.semantics.find_method(view.node, "eval") is None:
+        return "takes no mode: `eval()`, and `train()` of a module that holds this one, give it one and raise."
     if _is_empty(method) or _sets_mode(method, view):
         return None
     return "never sets the mode: dropout and batch normalisation stay as they were."
@@ -110,6 +112,12 @@ def _required(method: FunctionNode) -> tuple[list[str], list[str]]:
     names = [item.arg for item in positional[: len(positional) - len(arguments.defaults)]][1:]
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return names, [item.arg for item, default in pairs if default is None]
+
+
+def _accepts_mode(method: FunctionNode) -> bool:
+    """Whether a method can be given one value by position."""
+    arguments = method.args
+    return arguments.vararg is not None or len(arguments.posonlyargs) + len(arguments.args) > 1
 
 
 def _is_mode(parameter: ast.arg) -> bool:
