@@ -8,6 +8,7 @@ from enum import Enum
 
 from torchlint import torch_api
 from torchlint.semantics.kinds import Kind, What
+from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.semantics import Semantics, has_unknown_arguments, nodes_within
 from torchlint.syntax import parent_of
 
@@ -78,8 +79,15 @@ def _of_container(call: ast.Call | None, semantics: Semantics, depth: int) -> St
         return State.UNKNOWN  # filled later
     elements: list[ast.expr] = []
     for item in call.args:
-        value = semantics.value_of(item.value if isinstance(item, ast.Starred) else item)
+        given = item.value if isinstance(item, ast.Starred) else item
+        value = semantics.value_of(given)
         match value:
+            case ast.List(elts=inner) if isinstance(given, ast.Name):
+                elements += inner
+                added = _appended(given)
+                if added is None:
+                    return State.UNKNOWN
+                elements += added
             case ast.List(elts=inner) | ast.Tuple(elts=inner):
                 elements += inner
             case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element):
@@ -91,6 +99,29 @@ def _of_container(call: ast.Call | None, semantics: Semantics, depth: int) -> St
             case None:
                 return State.UNKNOWN
     return strongest(state_of(semantics.kind(element), semantics, depth + 1) for element in elements)
+
+
+def _appended(name: ast.Name) -> list[ast.expr] | None:
+    """What the function of a list's name appends to it; None where it changes the list in other ways."""
+    function = enclosing_function(name)
+    if function is None:
+        return None
+    found: list[ast.expr] = []
+    for node in nodes_within(function, ast.Call, ast.AugAssign):
+        match node:
+            case ast.AugAssign(target=ast.Name(id=changed), value=ast.List(elts=inner)) if changed == name.id:
+                found += inner
+            case ast.AugAssign(target=ast.Name(id=changed)) if changed == name.id:
+                return None
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=changed), attr="append"), args=[element]):
+                found += [element] if changed == name.id else []
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=changed), attr="insert"), args=[_, element]):
+                found += [element] if changed == name.id else []
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=changed), attr="extend")) if changed == name.id:
+                return None
+            case _:
+                pass
+    return found
 
 
 def _of_local_class(node: ast.ClassDef, semantics: Semantics, depth: int) -> State:

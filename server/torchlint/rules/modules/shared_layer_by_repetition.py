@@ -104,8 +104,9 @@ class SharedLayerByRepetition(Rule):
 
     def _check_product(self, product: ast.BinOp, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         display, count = product.left, product.right
-        if not isinstance(display, ast.List | ast.Tuple):
-            display, count = count, display
+        for side, other in ((product.left, product.right), (product.right, product.left)):
+            if isinstance(unit.semantics.value_of(side), ast.List | ast.Tuple):
+                display, count = unit.semantics.value_of(side) or side, other
         if not isinstance(display, ast.List | ast.Tuple) or unit.semantics.literal(count) in (0, 1):
             return
         shared = [element for element in display.elts if _keeps_weights(element, unit.semantics)]
