@@ -4,16 +4,15 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
+from torchlint.idioms.tensors_made_here import MOVES, is_made_here
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
-from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import AttributeWrite
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
-_MOVES = frozenset({"to", "cuda", "cpu", "type_as", "device", "xpu"})
 #: What only looks at a tensor, wherever it is.
 _LOOKS = frozenset({"shape", "size", "dtype", "dim", "ndim", "numel", "item", "tolist", "data_ptr", "numpy"})
 #: Methods with which a class moves its tensors itself.
@@ -126,52 +125,7 @@ class UnregisteredTensor(Rule):
 def _is_plain_tensor(write: AttributeWrite, semantics: Semantics) -> bool:
     """Whether a tensor of several numbers is made on the CPU, from nothing that could be elsewhere."""
     value = write.value
-    kind = semantics.kind(value)
-    if (
-        value is None
-        or write.path
-        or write.augmented
-        or kind is None
-        or kind.what is not What.TENSOR
-        or not kind.proven
-    ):
-        return False
-    made = semantics.value_of(value)
-    if made is not value or not isinstance(value, ast.Call | ast.BinOp | ast.Subscript | ast.UnaryOp):
-        return False
-    makers = 0
-    for call in nodes_within(value, ast.Call):
-        assert isinstance(call, ast.Call)
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES:
-            return False
-        if any(item.arg in ("device", None) for item in call.keywords):
-            return False
-        name = semantics.name(call.func)
-        if name == "torch.nn.Parameter" or name.startswith("torch.nn.init."):
-            return False  # a parameter, which the initialising functions give back
-        facts = torch_api.factory_facts(name)
-        if facts is None or facts.like:
-            continue
-        if facts.name in ("torch.tensor", "torch.as_tensor", "torch.from_numpy") and not _has_several(call):
-            return False
-        makers += 1
-    others = (
-        node for node in nodes_within(value, ast.Name, ast.Attribute) if isinstance(node, ast.Name | ast.Attribute)
-    )
-    return makers > 0 and not any(_may_be_elsewhere(node, semantics) for node in others)
-
-
-def _has_several(call: ast.Call) -> bool:
-    """Whether the data of ``torch.tensor`` are a list that is written out."""
-    return bool(call.args) and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp)
-
-
-def _may_be_elsewhere(node: ast.Name | ast.Attribute, semantics: Semantics) -> bool:
-    """Whether a part of the expression is a tensor that somebody else made."""
-    if not isinstance(node.ctx, ast.Load):
-        return False
-    kind = semantics.kind(node)
-    return kind is not None and (kind.is_tensor or kind.is_module)
+    return value is not None and not write.path and not write.augmented and is_made_here(value, semantics)
 
 
 def _use_in_forward(name: str, view: ClassView) -> ast.Attribute | None:
@@ -193,7 +147,7 @@ def _is_moved(node: ast.Attribute, semantics: Semantics) -> bool:
     current: ast.AST = node
     parent = parent_of(current)
     while isinstance(parent, ast.Attribute | ast.Subscript | ast.Call):
-        if isinstance(parent, ast.Attribute) and parent.attr in _MOVES:
+        if isinstance(parent, ast.Attribute) and parent.attr in MOVES:
             return True
         if isinstance(parent, ast.Call) and parent.func is not current:
             return _may_move(parent, semantics)
@@ -210,7 +164,7 @@ def _may_move(call: ast.Call, semantics: Semantics) -> bool:
     """Whether a call may move the tensor that it is given: all but functions of torch and methods of tensors."""
     if semantics.name(call.func).startswith("torch."):
         return False
-    if not isinstance(call.func, ast.Attribute) or call.func.attr in _MOVES:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr in MOVES:
         return True
     kind = semantics.kind(call.func.value)
     return kind is None or not kind.is_tensor
