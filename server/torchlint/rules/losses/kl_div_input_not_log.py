@@ -3,10 +3,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.dataflow import Operation, last_operations
 from torchlint.idioms.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, LossCall, last_operations_among, removable
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
+_MEANS = frozenset(("torch.mean", "torch.Tensor.mean"))
 _LOSSES = ("torch.nn.KLDivLoss", "torch.nn.functional.kl_div")
 
 
@@ -58,7 +61,8 @@ class KlDivInputNotLog(Rule):
 
     @on_loss(*_LOSSES)
     def check(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
-        operations = last_operations_among(unit.semantics, loss, SOFTMAXES)
+        direct_ones = last_operations_among(unit.semantics, loss, SOFTMAXES)
+        operations = direct_ones or _averaged(unit.semantics, loss)
         if not operations:
             return
         message = (
@@ -67,9 +71,24 @@ class KlDivInputNotLog(Rule):
         )
         related = [(operation.node, "the softmax") for operation in operations[:3]]
         fixes = []
-        direct = removable(loss, operations)
+        direct = removable(loss, direct_ones)
         if direct is not None and operations[0].name in SOFTMAX_FUNCTIONS:
             softmax = direct[0]
             assert isinstance(softmax, ast.Call)
             fixes = [FixPlan("Use `log_softmax`", "unsafe", lambda edit: edit.rename_called(softmax, "log_softmax"))]
         yield self.found(loss.prediction, message, related=related, fixes=fixes)
+
+
+def _averaged(semantics: Semantics, loss: LossCall) -> tuple[Operation, ...]:
+    """The softmaxes whose mean over some axis is the prediction on every path; empty where there is any other."""
+    found: list[Operation] = []
+    for mean in last_operations_among(semantics, loss, _MEANS):
+        match mean.node:
+            case ast.Call(func=ast.Attribute(value=operand), args=_) if mean.name == "torch.Tensor.mean":
+                pass
+            case ast.Call(args=[operand, *_]):
+                pass
+            case _:
+                return ()
+        found += last_operations(semantics, operand)
+    return tuple(found) if all(operation.name in SOFTMAXES for operation in found) else ()
