@@ -15,6 +15,8 @@ from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
 _DEEPEST = 8
+#: Layers that give a tuple, which is true.
+_GIVE_TUPLES = frozenset(f"torch.nn.{name}" for name in "RNN LSTM GRU LSTMCell MultiheadAttention".split())
 _IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 
@@ -110,7 +112,7 @@ class TensorTruthValue(Rule):
         several: ast.expr | None = None
         if len(call.args) == 1:
             sizes = sizes_of(unit.semantics, call.args[0]) if _is_tensor(unit.semantics, call.args[0]) else None
-            if sizes is not None and len(sizes) > 1 and sizes[0] != 1 and not _is_single(sizes[1:]):
+            if sizes is not None and len(sizes) > 1 and sizes[0] != 1 and _are_several(sizes[1:]):
                 several = call.args[0]
         else:
             several = next((item for item in call.args if _has_several(unit.semantics, item)), None)
@@ -140,7 +142,7 @@ def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> 
     """Whether a value is certainly a tensor with dimensions that are not all of length one."""
     sizes = sizes_of(semantics, expression)
     if sizes is not None:
-        return bool(sizes) and not _is_single(sizes) and 0 not in sizes and _is_tensor(semantics, expression)
+        return _are_several(sizes) and _is_tensor(semantics, expression)
     if depth > _DEEPEST:
         return False
     value = origin_of(semantics, expression)
@@ -158,14 +160,15 @@ def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> 
             return False
 
 
-def _is_single(sizes: Sizes) -> bool:
-    return all(size == 1 for size in sizes)
+def _are_several(sizes: Sizes) -> bool:
+    """Whether these are the sizes of several elements; one axis of unknown length may have one or none."""
+    return 0 not in sizes and (any(size is not None and size > 1 for size in sizes) or sizes.count(None) > 1)
 
 
 def _is_layer_output(semantics: Semantics, call: ast.Call) -> bool:
     """Whether this is what a layer of torch gives that has more than one feature or channel."""
     kind = semantics.kind(call.func)
-    if kind is None or not kind.proven or kind.what is not What.MODULE:
+    if kind is None or not kind.proven or kind.what is not What.MODULE or kind.origin in _GIVE_TUPLES:
         return False
     gives = sizes_of_layer(kind, semantics).gives
     return gives is not None and gives > 1
