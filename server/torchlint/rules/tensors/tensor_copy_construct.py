@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.stated import is_stated
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.semantics import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import tensor_method
 
 _TYPE_TESTS = frozenset(("isinstance", "is_tensor", "type", "hasattr", "issubclass"))
+_FOR_OLD_RELEASES = re.compile(r"compatib", re.IGNORECASE)
 
 
 class TensorCopyConstruct(Rule):
@@ -43,7 +46,8 @@ class TensorCopyConstruct(Rule):
     ## Exceptions
 
     Values that may be a list or a number: only what is proven to be a tensor is reported. A parameter that is annotated
-    as a tensor has to be used as one too, and one whose type is tested is left alone. With `dtype`, `device` or
+    as a tensor has to be used as one too, and one whose type is tested is left alone, as is code that a comment calls
+    compatible with something. With `dtype`, `device` or
     `requires_grad` there is no fix.
 
     ## References
@@ -66,6 +70,8 @@ class TensorCopyConstruct(Rule):
         only_annotated = kind.evidence == "annotated" and isinstance(data, ast.Name)
         if _is_type_tested(data, unit) or (only_annotated and not _is_used_as_tensor(data, unit)):
             return
+        if is_stated(call, _FOR_OLD_RELEASES):
+            return  # `clip_grad_norm_` gave a number once
         shown = ast.unparse(data)
         subject = f"`{shown}`" if len(shown) <= 50 else "its argument"
         message = (
