@@ -61,8 +61,8 @@ class UnstableLog(Rule):
     ## Exceptions
 
     `log(1 + x)` is a hint: digits are lost only near 0, and counts are not. A logarithm of anything else.
-    `exp(x) - 1`, or a product with it, to which something else is added: what it lacks is rounded away. Numbers of
-    Python and arrays of NumPy are left alone.
+    `exp(x) - 1`, or a product with it, to which something else is added, or which is rounded to whole numbers: what it
+    lacks is rounded away. Numbers of Python and arrays of NumPy are left alone.
 
     ## References
 
@@ -93,7 +93,7 @@ class UnstableLog(Rule):
         if not isinstance(node.op, ast.Sub) or literal_of(node.right) != 1 or _is_summand(node):
             return
         exponent = _torch_operand(node.left, unit, "exp")
-        if exponent is None:
+        if exponent is None or _is_rounded(node) or _is_written_out(exponent, unit):
             return
         form = _Form(
             "expm1", "for a small exponent no digit is left", lambda edit: _call(edit, "torch.expm1", exponent)
@@ -228,6 +228,24 @@ def _is_summand(node: ast.expr) -> bool:
     while isinstance(holder, ast.UnaryOp) or (isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Mult)):
         holder = parent_of(holder)
     return isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Add | ast.Sub)
+
+
+def _is_rounded(node: ast.expr) -> bool:
+    """Whether the difference, or a product with it, is rounded to whole numbers right away, as durations are."""
+    holder: ast.AST | None = parent_of(node)
+    while isinstance(holder, ast.UnaryOp) or (isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Mult)):
+        holder = parent_of(holder)
+    called = holder.func if isinstance(holder, ast.Call) else holder
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name in _TO_WHOLE
+
+
+def _is_written_out(exponent: ast.expr, unit: Unit) -> bool:
+    """Whether the exponent is a number that the code shows (``torch.tensor([1.0])``): it is not small."""
+    given = argument(exponent, 0, "data") if isinstance(exponent, ast.Call) else None
+    values = unit.semantics.literal(given if given is not None else exponent)
+    numbers = values if isinstance(values, list | tuple) else [values]
+    return bool(numbers) and all(isinstance(number, int | float) and abs(number) >= 0.1 for number in numbers)
 
 
 def _without_guard(operand: ast.expr) -> tuple[ast.expr, bool]:

@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
+from torchlint.idioms.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.module import first_parameter
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import (
     argument,
     enclosing_class,
@@ -67,7 +68,8 @@ class FunctionalDropoutAlwaysOn(Rule):
     ## Exceptions
 
     Code below a test of the mode, and methods that are called below one. `training=True` says that it is meant; so do
-    names and comments that speak of a pre-net or Monte Carlo dropout. A probability of 0 drops nothing.
+    names and comments that speak of a pre-net or Monte Carlo dropout, and a probability that a method under
+    `torch.no_grad` is given. A probability of 0 drops nothing.
 
     ## References
 
@@ -100,6 +102,8 @@ class FunctionalDropoutAlwaysOn(Rule):
     def _report(self, call: ast.Call, unit: Unit, consequence: str, level: Level | None) -> Iterator[Diagnosis]:
         method = _module_method(call, unit)
         if method is None or depends_on_mode(call, unit.semantics) or is_deliberate_noise(call, method):
+            return
+        if _is_asked_for(call, unit):
             return
         name = ast.unparse(call.func)
         value = f"{_self_name(call, method)}.training"
@@ -139,6 +143,16 @@ def _is_given(call: ast.Call, position: int, keyword: str) -> bool:
 
 def _is_zero(p: ast.expr | None, unit: Unit) -> bool:
     return p is not None and unit.semantics.literal(p) in (0, 0.0)
+
+
+def _is_asked_for(call: ast.Call, unit: Unit) -> bool:
+    """Whether the caller of a function without gradients says how much to drop, as for the noise of a sampler."""
+    p = argument(call, 1, "p")
+    return (
+        isinstance(p, ast.Name)
+        and all(definition.kind is Binding.PARAMETER for definition in unit.semantics.definitions(p))
+        and grad_mode_at(unit.semantics, call).mode is GradMode.OFF
+    )
 
 
 def _is_constant_above_zero(given: ast.expr, unit: Unit) -> bool:
