@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchlint.idioms.training import block_of, statement_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.module import enclosing_class, enclosing_function
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics, contains, has_unknown_arguments, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
@@ -61,6 +62,8 @@ _SEEDING_CALLS = (
 _OWN_SEEDS = frozenset(("seed", "manual_seed", "manual_seed_all", "initial_seed"))
 #: Functions that seed for themselves: workers, tests, demonstrations of one input.
 _NOT_THE_RUN = re.compile(r"worker|test|init_fn|example|sample|demo|__init__|__getitem__|reset", re.IGNORECASE)
+#: Functions that are a whole program.
+_PROGRAM = re.compile(r"main|train|run|fit|seed", re.IGNORECASE)
 #: What is drawn for other things than training: ports, names.
 _HARMLESS = re.compile(r"port|name|path|url|addr|uuid|tmp|temp|color|colour|plot|show|fig|print|log", re.IGNORECASE)
 
@@ -104,7 +107,8 @@ class PartialSeeding(Rule):
     ## Exceptions
 
     Files that call something else by the name of seeding (`seed_everything`, `set_seed`), generators of their own
-    (`default_rng`, `torch.Generator`), seeding in workers and tests, and draws for ports, names or plots.
+    (`default_rng`, `torch.Generator`), seeding in workers and tests, a function that seeds for what its next statement
+    draws, and draws for ports, names or plots.
 
     ## References
 
@@ -147,7 +151,7 @@ def _seeds_the_run(call: ast.Call, semantics: Semantics) -> bool:
     if any(isinstance(node, ast.Attribute) and node.attr in ("time", "initial_seed") for node in ast.walk(call)):
         return False
     function = enclosing_function(call)
-    if function is not None and not _may_start_the_run(function):
+    if function is not None and not (_may_start_the_run(function) and not _is_for_next_draw(call, function, semantics)):
         return False
     holder = parent_of(call)
     while holder is not None:
@@ -162,6 +166,19 @@ def _may_start_the_run(function: FunctionNode) -> bool:
     if _NOT_THE_RUN.search(function.name) or enclosing_function(function) is not None:
         return False
     return next(nodes_within(function, ast.Yield), None) is None
+
+
+def _is_for_next_draw(call: ast.Call, function: FunctionNode, semantics: Semantics) -> bool:
+    """Whether a function that is not the program's seeds only what its next statement draws: a split that stays the
+    same, a made-up series."""
+    if _PROGRAM.search(function.name):
+        return False
+    statement = statement_of(call)
+    block = block_of(statement)
+    following = block[block.index(statement) + 1 :][:1]
+    sources = [source for source in _SOURCES if semantics.is_named(call.func, *source.seeds)]
+    draws = [draw for source in sources for draw in _calls(semantics, source.draws)]
+    return any(contains(item, draw) for item in following for draw in draws)
 
 
 def _first_seed(semantics: Semantics) -> ast.Call | None:
