@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchlint.fixes.arguments import with_keyword
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.ndarrays import array_in_list, is_array
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
@@ -161,12 +162,13 @@ def _is_whole(semantics: Semantics, value: ast.expr) -> bool:
 def _rewrite(edit: Editor, call: ast.Call, name: str, by: str) -> None:
     """Call another function with the arguments as they are, and with the dtype and device that the type stood for."""
     head, _, tail = name.rpartition(".")
-    arguments = [edit.source(item) for item in call.args] or ["0"]
+    text = edit.source(call)[len(edit.source(call.func)) :] if call.args else "(0)"
+    text = edit.spell(by) + text
     if tail != "Tensor" or (by != "torch.empty" and not _holds_floats(literal_of(call.args[0]))):
-        arguments.append(f"dtype={edit.spell(legacy_constructor_dtype(name) or '')}")
+        text = with_keyword(text, "dtype", edit.spell(legacy_constructor_dtype(name) or ""))
     if head == "torch.cuda":
-        arguments.append('device="cuda"')
-    edit.replace(call, f"{edit.spell(by)}({', '.join(arguments)})")
+        text = with_keyword(text, "device", '"cuda"')
+    edit.replace(call, text)
 
 
 def _holds_floats(data: object) -> bool:
