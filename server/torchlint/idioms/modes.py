@@ -55,6 +55,9 @@ def _layer_of(semantics: Semantics, kind: Kind | None, seen: set[ast.AST], depth
     if kind is None or depth > _DEEPEST or not kind.is_module:
         return ""
     if kind.class_node is not None:
+        named = [node for node in _classes_named(semantics, kind.class_node.name) if node is not kind.class_node]
+        if not all(_layer_in_class(semantics, node, set(seen), depth) for node in named):
+            return ""  # a notebook defines a class again, with dropout: which of the two this is cannot be told
         return _layer_in_class(semantics, kind.class_node, seen, depth)
     if kind.origin in WRAPPERS and isinstance(kind.node, ast.Call) and kind.node.args:
         return _layer_of(semantics, semantics.kind(kind.node.args[0]), seen, depth + 1)
@@ -64,6 +67,11 @@ def _layer_of(semantics: Semantics, kind: Kind | None, seen: set[ast.AST], depth
     if isinstance(kind.node, ast.Call):
         return _layer_in_calls(semantics, [kind.node], seen, depth)
     return ""
+
+
+def _classes_named(semantics: Semantics, name: str) -> Iterator[ast.ClassDef]:
+    found = (definition.node for definition in semantics.module.definitions(name))
+    return (node for node in found if isinstance(node, ast.ClassDef))
 
 
 def _layer_in_class(semantics: Semantics, node: ast.ClassDef, seen: set[ast.AST], depth: int) -> str:
@@ -183,7 +191,7 @@ def mode_events(training: Training, module: Ref) -> Callable[[Action], tuple[str
 
 def _mode_event(training: Training, path: str, builds: frozenset[ast.Call], action: Action) -> str:
     receiver = action.receiver
-    if action.node in builds:
+    if action.node in builds and action.verb not in ("eval", "train"):  # ``model = model.eval()`` builds nothing
         return EVAL if "pretrained" in _written(action) else TRAIN
     if receiver is not None and receiver.path and action.verb in ("eval", "train"):
         if _is_within(path, receiver.path):

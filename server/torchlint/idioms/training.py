@@ -309,9 +309,13 @@ class Training:
             return PERHAPS_CLEAR  # what a class of this file wraps
         other = next((item for item in self.optimizers if item.path == path), None)
         if other is not None:
-            return "" if are_different(other, optimizer) else PERHAPS_CLEAR
+            apart = are_different(other, optimizer) and not _share_parameters(other, optimizer)
+            return "" if apart else PERHAPS_CLEAR
         if receiver is not None and self.is_optimizer(receiver):
-            return "" if _differ_by_name(path, optimizer.path) else PERHAPS_CLEAR
+            apart = _differ_by_name(path, optimizer.path) and not _share_parameters(
+                self._optimizer(receiver), optimizer
+            )
+            return "" if apart else PERHAPS_CLEAR
         if optimizer.modules is None:
             return PERHAPS_CLEAR
         if all(_is_within(module, path) for module in optimizer.modules):
@@ -384,6 +388,15 @@ def are_different(one: Optimizer, other: Optimizer) -> bool:
     if one.builds and other.builds and set(one.builds).isdisjoint(other.builds):
         return True
     return _differ_by_name(one.path, other.path)
+
+
+def _share_parameters(one: Optimizer, other: Optimizer) -> bool:
+    """Whether two optimizers were given parameters of the same module: what one clears the other may use."""
+    return any(
+        _is_within(module, beside) or _is_within(beside, module)
+        for module in one.modules or ()
+        for beside in other.modules or ()
+    )
 
 
 def _differ_by_name(one: str, other: str) -> bool:

@@ -11,8 +11,10 @@ from torchlint.idioms.training import Optimizer, Training, block_of, statement_o
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
 from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.semantics import nodes_within
 from torchlint.semantics.typestate import Automaton, violations
 from torchlint.semantics.unit import Root, Unit
+from torchlint.syntax import parent_of
 
 _PLAIN, _SCALED, _UNSCALED, _CLIPPED = "not scaled", "scaled", "unscaled", "clipped while scaled"
 _TABLE = Automaton(
@@ -144,6 +146,8 @@ def _stepped_by_scaler(found: Training) -> frozenset[str]:
 
 def _events(found: Training, optimizer: Optimizer, optimizers: int, action: Action) -> tuple[str, ...]:
     if is_clip(action):
+        if _asks_the_scaler(action.node):
+            return ()
         given = action.arguments[0].path.partition(".parameters()")[0] if action.arguments else ""
         return () if optimizers > 1 and _is_of_other(given, optimizer) else ("clip",)
     seen = scaling_of(found, action)
@@ -164,6 +168,18 @@ def _events(found: Training, optimizer: Optimizer, optimizers: int, action: Acti
             return ("unscale",)
         case _:
             return ()
+
+
+def _asks_the_scaler(node: ast.AST) -> bool:
+    """Whether something happens only where a scaler was asked if it scales at all (``if not scaler.is_enabled()``)."""
+    current = parent_of(node)
+    while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(current, ast.If | ast.IfExp):
+            asked = (call for call in nodes_within(current.test, ast.Attribute) if isinstance(call, ast.Attribute))
+            if any(call.attr in ("is_enabled", "_enabled") for call in asked):
+                return True
+        current = parent_of(current)
+    return False
 
 
 def _is_of_other(given: str, optimizer: Optimizer) -> bool:

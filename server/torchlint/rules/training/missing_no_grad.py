@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.idioms import modes
+from torchlint.idioms.construction import constructions
 from torchlint.idioms.frameworks import Duty, owned_duties
 from torchlint.idioms.gradient_actions import is_backward
 from torchlint.idioms.modes import evaluation_loop, may_be_without_grad
@@ -14,7 +15,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_fl
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import nodes_within
+from torchlint.semantics.semantics import contains, nodes_within
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
@@ -111,8 +112,12 @@ class MissingNoGrad(Rule):
             return
         told: set[ast.AST] = set()
         for run in modes.forwards(found):
+            builds = constructions(found.semantics, run.module.node).calls
             evaluations = {
-                call: loop for call in run.calls if (loop := self._evaluation(found, call, root)) is not None
+                call: loop
+                for call in run.calls
+                if (loop := self._evaluation(found, call, root)) is not None
+                and not any(contains(loop.node, build) for build in builds)  # a loop over models, not over data
             }
             if not evaluations:
                 continue
