@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from torchlint.idioms.expected_errors import is_expected_to_raise
@@ -17,6 +18,8 @@ _Conflict = tuple[ast.expr, str, list[ast.expr]]
 _ITERABLE, _PIPE = "torch.utils.data.IterableDataset", "torch.utils.data.IterDataPipe"
 #: Arguments that are for worker processes.
 _FOR_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
+#: What a class of samplers is called, wherever it comes from.
+_SAMPLER_CLASS = re.compile(r"(^|\.)_*[A-Z]\w*Sampler$")
 
 
 class DataloaderArgumentConflict(Rule):
@@ -163,13 +166,20 @@ def _is_true(expression: ast.expr | None, semantics: Semantics) -> bool:
 
 
 def _is_object(expression: ast.expr, semantics: Semantics) -> bool:
-    """Whether an expression is certainly a sampler, and not ``None``."""
-    value = semantics.value_of(expression)
+    """Whether an expression is certainly a sampler, and not ``None``, whichever branch has bound it."""
+    if isinstance(expression, ast.Name):
+        bound = [definition.value for definition in semantics.definitions(expression) if not definition.path]
+        if len(bound) > 1 and len(bound) == len(semantics.definitions(expression)):
+            return all(value is not None and _makes_sampler(value, semantics) for value in bound)
+    return _makes_sampler(semantics.value_of(expression), semantics)
+
+
+def _makes_sampler(value: ast.expr, semantics: Semantics) -> bool:
     if isinstance(value, ast.List | ast.ListComp):
         return True
     if not isinstance(value, ast.Call):
         return False
-    if semantics.local_class(value.func) is not None:
+    if semantics.local_class(value.func) is not None or _SAMPLER_CLASS.search(semantics.name(value.func)):
         return True
     kind = semantics.kind(value)
     return kind is not None and kind.what is What.SAMPLER and bool(kind.origin)
