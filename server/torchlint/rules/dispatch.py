@@ -96,9 +96,12 @@ class Dispatcher:
         if self._keywords:
             for keyword in unit.all(ast.keyword):
                 deliver(self._of_keyword(keyword.arg or ""), keyword)
-        for node_type, handlers in self._nodes.items():
-            for node in unit.all(node_type):
-                deliver(handlers, node)
+        for index in unit.indexes:
+            for node_type, nodes in index.nodes.items():
+                handlers = self._nodes.get(node_type)
+                if handlers is not None:
+                    for node in nodes:
+                        deliver(handlers, node)
         if self._functions:
             for function in unit.functions():
                 deliver(self._functions, function)

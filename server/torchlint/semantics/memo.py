@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 _VERSIONS_KEPT = 32
@@ -19,12 +19,12 @@ Read = tuple[Any, ...]
 @dataclass(eq=False, slots=True)
 class _Frame:
     reads: set[Read] = field(default_factory=set)
-    cache: dict[Hashable, object] = field(default_factory=dict)
+    cache: dict[Hashable, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    value: object
+    value: Any
     reads: frozenset[Read]
     version: int
 
@@ -39,13 +39,13 @@ class Memo:
         self._version = 0
         #: What answers questions about the version that is analysed now.
         self.asked: object = None
-        self._look_up: Callable[[Read], object] = lambda read: None
+        self._look_up: Callable[[Read], Any] = lambda read: None
         #: What each read gives in this version.
-        self._now: dict[Read, object] = {}
+        self._now: dict[Read, Any] = {}
         #: The reads that gave something else in a version than in the one before, by version.
         self._changes: dict[int, frozenset[Read]] = {}
 
-    def begin(self, look_up: Callable[[Read], object]) -> None:
+    def begin(self, look_up: Callable[[Read], Any]) -> None:
         """Start a new version of the file. ``look_up`` tells what a read gives in it."""
         self._version += 1
         self._look_up = look_up
@@ -68,7 +68,7 @@ class Memo:
             used = {read for entry in self._entries.values() for read in entry.reads}
             self._now = {read: value for read, value in self._now.items() if read in used}
 
-    def read(self, read: Read) -> object:
+    def read(self, read: Read) -> Any:
         """What the file says to ``read`` now; the value being computed depends on it from here on."""
         if read not in self._now:
             self._now[read] = self._look_up(read)
@@ -81,7 +81,8 @@ class Memo:
         if entry is not None and self._still_good(entry):
             entry.version = self._version
             self._frames[-1].reads.update(entry.reads)
-            return cast("_T", entry.value)
+            kept: _T = entry.value
+            return kept
         if key in self._running:
             return default
         frame = _Frame()
@@ -100,7 +101,8 @@ class Memo:
         """Like ``get``, for small values asked for often: kept only while the current value is being computed."""
         cache = self._frames[-1].cache
         if key in cache:
-            return cast("_T", cache[key])
+            known: _T = cache[key]
+            return known
         cache[key] = default
         value = compute()
         cache[key] = value

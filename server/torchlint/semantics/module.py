@@ -107,6 +107,8 @@ class ModuleFacts:
             return self._imported_from(read[1])
         if kind == "name read":
             return any(read[1] in names_read(part) for group in self.syntax.groups for part in group.parts)
+        if kind == "name uses":
+            return tuple(self._uses_of_name(read[1]))
         if kind == "own code":
             return self._units[-1].parts
         if kind == "calls":
@@ -146,11 +148,13 @@ class ModuleFacts:
 
     def definitions(self, name: str) -> tuple[Definition, ...]:
         """What the module binds ``name`` to at its top level, in order."""
-        return cast("tuple[Definition, ...]", self.memo.read(("definitions", name)))
+        found: tuple[Definition, ...] = self.memo.read(("definitions", name))
+        return found
 
     def stars(self) -> tuple[str, ...]:
         """The modules from which everything is imported at the top level."""
-        return cast("tuple[str, ...]", self.memo.read(("stars",)))
+        found: tuple[str, ...] = self.memo.read(("stars",))
+        return found
 
     def other_names(self) -> frozenset[str]:
         """Names of the module's top level that stand for something with another name: ``import x as y``, ``y = x``."""
@@ -172,7 +176,8 @@ class ModuleFacts:
 
     def imported_from(self, last_names: frozenset[str]) -> dict[str, str]:
         """The names that top-level statements import from something with one of these last names, and which."""
-        return cast("dict[str, str]", self.memo.read(("imported", last_names)))
+        found: dict[str, str] = self.memo.read(("imported", last_names))
+        return found
 
     def _imported_from(self, last_names: frozenset[str]) -> dict[str, str]:
         tails = (
@@ -187,13 +192,26 @@ class ModuleFacts:
         """Whether code anywhere in the file reads a plain name (of any scope)."""
         return bool(self.memo.read(("name read", name)))
 
+    def uses_of_name(self, name: str) -> tuple[ast.Name, ...]:
+        """All reads of a plain name in the file, of any scope, in the order of the source."""
+        found: tuple[ast.Name, ...] = self.memo.read(("name uses", name))
+        return found
+
+    def _uses_of_name(self, name: str) -> Iterator[ast.Name]:
+        for group in self.syntax.groups:
+            for part in group.parts:
+                if name in names_read(part):
+                    found = (node for node in index_of(part).all(ast.Name) if node.id == name)
+                    yield from (node for node in found if isinstance(node.ctx, ast.Load))
+
     def classes(self) -> tuple[ClassFacts, ...]:
         """The top-level classes (not recorded as a read: only for who already depends on them)."""
         return tuple(self._classes.values())
 
     def calls_of(self, name: str) -> tuple[ast.Call, ...]:
         """All calls in the file whose function is spelled ``name(...)`` or ``....name(...)``."""
-        return cast("tuple[ast.Call, ...]", self.memo.read(("calls", name)))
+        found: tuple[ast.Call, ...] = self.memo.read(("calls", name))
+        return found
 
     def passes_keyword(self, name: str) -> bool:
         """Whether any call in the file has a keyword argument of this name."""
@@ -286,7 +304,8 @@ class ModuleFacts:
         facts = self._facts(node)
         if facts.header not in self._classes:
             return facts.methods.get(name)
-        return cast("FunctionNode | None", self.memo.read(("method", facts.header, name)))
+        found: FunctionNode | None = self.memo.read(("method", facts.header, name))
+        return found
 
     def methods(self, node: ast.ClassDef) -> tuple[FunctionNode, ...]:
         facts = self._facts(node)
@@ -299,21 +318,24 @@ class ModuleFacts:
         facts = self._facts(node)
         if facts.header not in self._classes:
             return tuple(facts.writes.get(name, ()))
-        return cast("tuple[AttributeWrite, ...]", self.memo.read(("writes", facts.header, name)))
+        found: tuple[AttributeWrite, ...] = self.memo.read(("writes", facts.header, name))
+        return found
 
     def attributes(self, node: ast.ClassDef) -> tuple[str, ...]:
         """The names of all attributes that methods of a class write on ``self``."""
         facts = self._facts(node)
         if facts.header not in self._classes:
             return tuple(facts.writes)
-        return cast("tuple[str, ...]", self.memo.read(("attributes", facts.header)))
+        found: tuple[str, ...] = self.memo.read(("attributes", facts.header))
+        return found
 
     def body_definitions(self, node: ast.ClassDef, name: str) -> tuple[Definition, ...]:
         """What the class body itself binds ``name`` to."""
         facts = self._facts(node)
         if facts.header not in self._classes:
             return tuple(facts.body_definitions.get(name, ()))
-        return cast("tuple[Definition, ...]", self.memo.read(("body", facts.header, name)))
+        found: tuple[Definition, ...] = self.memo.read(("body", facts.header, name))
+        return found
 
     def _facts(self, node: ast.ClassDef) -> ClassFacts:
         known = self._classes.get(node)
@@ -327,7 +349,8 @@ class ModuleFacts:
 
     def own_code(self) -> tuple[Part, ...]:
         """The parts of the module's own code: all statements but functions and classes."""
-        return cast("tuple[Part, ...]", self.memo.read(("own code",)))
+        found: tuple[Part, ...] = self.memo.read(("own code",))
+        return found
 
     def units(self) -> tuple[UnitNodes, ...]:
         """The pieces on which rules run, in the order of the source; the module's own code comes last."""

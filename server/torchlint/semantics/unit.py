@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.expansion import Expander
@@ -61,7 +61,10 @@ class Unit:
     def all(self, *types: type[_NodeT]) -> Iterator[_NodeT]:
         """The nodes of some exact types in the unit, in the order of the source for each type."""
         for index in self.indexes:
-            yield from index.all(*types)
+            for node_type in types:
+                found: Any = index.nodes.get(node_type)
+                if found is not None:
+                    yield from found
 
     def classes(self) -> Iterator[ClassView]:
         """The classes of the unit."""
