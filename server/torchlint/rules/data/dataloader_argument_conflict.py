@@ -170,11 +170,11 @@ def _is_object(expression: ast.expr, semantics: Semantics) -> bool:
     if isinstance(expression, ast.Name):
         bound = [definition.value for definition in semantics.definitions(expression) if not definition.path]
         if len(bound) > 1 and len(bound) == len(semantics.definitions(expression)):
-            return all(value is not None and _makes_sampler(value, semantics) for value in bound)
+            return all(_makes_sampler(value, semantics) for value in bound)
     return _makes_sampler(semantics.value_of(expression), semantics)
 
 
-def _makes_sampler(value: ast.expr, semantics: Semantics) -> bool:
+def _makes_sampler(value: ast.expr | None, semantics: Semantics) -> bool:
     if isinstance(value, ast.List | ast.ListComp):
         return True
     if not isinstance(value, ast.Call):
