@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.cuda import moves_to_cuda
+from torchlint.idioms.gpu_tensors import moved_to_gpu
 from torchlint.idioms.training import block_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
@@ -33,7 +34,7 @@ class _Measurement:
 
     end: ast.stmt
     clock: ast.Call
-    work: ast.Call
+    work: ast.expr
 
 
 class UnsynchronizedTiming(Rule):
@@ -103,9 +104,11 @@ class UnsynchronizedTiming(Rule):
             case _:
                 return
         found = _measurement(_following(start, semantics), semantics)
-        if found is None or not _is_subtracted(name, found, unit) or not _uses_cuda(semantics):
+        if found is None or not _is_subtracted(name, found, unit):
             return
-        shown = ast.unparse(found.work.func)
+        if isinstance(found.work, ast.Call) and not _uses_cuda(semantics):
+            return
+        shown = ast.unparse(found.work.func if isinstance(found.work, ast.Call) else found.work)
         message = f"The clock is read while the GPU may still run `{shown}`: this measures how long queueing takes."
         related = [(found.work, "queues its work and returns"), (call, "the measurement starts")]
         yield self.found(found.clock, message, related=related, fixes=[_fix(start, found.end, semantics)])
@@ -121,7 +124,7 @@ def _following(start: ast.stmt, semantics: Semantics) -> Sequence[ast.stmt]:
 
 
 def _measurement(statements: Iterable[ast.stmt], semantics: Semantics) -> _Measurement | None:
-    work: ast.Call | None = None
+    work: ast.expr | None = None
     for statement in statements:
         clock = next((call for call in _calls(statement) if _is_clock(call, semantics)), None)
         if clock is not None:
@@ -129,6 +132,7 @@ def _measurement(statements: Iterable[ast.stmt], semantics: Semantics) -> _Measu
             return _Measurement(statement, clock, work) if simple and work is not None else None
         if not _is_straight(statement, semantics):
             return None
+        work = work or _matrix_product(statement, semantics)
         for call in _calls(statement):
             if _is_work(call, semantics):
                 work = work or call
@@ -164,7 +168,7 @@ def _is_work(call: ast.Call, semantics: Semantics) -> bool:
     """Whether a call runs a module that does not wait for the GPU itself, as far as the file shows."""
     kind = semantics.kind(call.func)
     if kind is None:
-        return _is_evaluated(call, semantics)
+        return _is_evaluated(call, semantics) or _is_moved(call.func, semantics)
     if kind.what is not What.MODULE or ".detection." in kind.origin:
         return False
     if kind.class_node is None:
@@ -184,6 +188,26 @@ def _is_evaluated(call: ast.Call, semantics: Semantics) -> bool:
     if function is None or not isinstance(call.func, ast.Name):
         return False
     return "eval" in semantics.methods_called_on(call.func.id, function)
+
+
+def _is_moved(called: ast.expr, semantics: Semantics) -> bool:
+    """Whether what is called was moved to the GPU before (``self.net = net.cuda()``): then it is a module, too."""
+    owner = semantics.class_of_self(called.value) if isinstance(called, ast.Attribute) else None
+    if owner is None or not isinstance(called, ast.Attribute) or semantics.find_method(owner, called.attr) is not None:
+        return False
+    writes = semantics.module.attribute_writes(owner, called.attr)
+    return len(writes) == 1 and not writes[0].path and moves_to_cuda(semantics, writes[0].value)
+
+
+def _matrix_product(statement: ast.stmt, semantics: Semantics) -> ast.expr | None:
+    """The first ``a @ b`` of a statement whose left side is certainly on the GPU."""
+    for node in nodes_within(statement, ast.BinOp):
+        match node:
+            case ast.BinOp(op=ast.MatMult(), left=left) if moved_to_gpu(semantics, left) is not None:
+                return node
+            case _:
+                pass
+    return None
 
 
 def _leaves_queue(call: ast.Call, semantics: Semantics, busy: bool) -> bool:
