@@ -9,6 +9,8 @@ from torchlint.idioms.gradient_actions import is_backward
 from torchlint.idioms.training import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
+from torchlint.semantics.kinds import What
+from torchlint.semantics.semantics import nodes_within
 from torchlint.semantics.unit import Root, Unit
 
 _CALLS = {
@@ -21,6 +23,10 @@ _CALLS = {
 #: A test that only asks whether there is a GPU is no reason to do it in every iteration.
 _ASKS_FOR_DEVICE = re.compile(r"cuda|gpu|device|mps", re.IGNORECASE)
 _ASKS_FOR_MORE = re.compile(r"%|==\s*0|memory|oom|>|<|step|iter|batch|epoch|every|interval|\bnot\b", re.IGNORECASE)
+#: What a loop goes over that is no batch, in the names of its variables.
+_NO_BATCHES = re.compile(
+    r"(?:^|_)(?:models?|net|config|cfg|fold|seed|trial|size|dtype|device|prompt|task)(?:s?$|_)", re.IGNORECASE
+)
 _MEASURES = re.compile(r"^torch\.(cuda|mps|xpu|accelerator)\.(\w*memory\w*|reset_\w+)$")
 _MEASURES_IN_NAME = re.compile(r"bench|profil|memory|latency|throughput", re.IGNORECASE)
 
@@ -68,7 +74,8 @@ class EmptyCacheInLoop(Rule):
 
     ## Exceptions
 
-    Once per epoch, in every n-th iteration, after an out-of-memory error, and in benchmarks that measure memory.
+    Once per epoch, in every n-th iteration, after an out-of-memory error, and in benchmarks that measure memory. Loops
+    over models, configurations or sizes, which build or free something big in each iteration.
 
     ## References
 
@@ -88,6 +95,8 @@ class EmptyCacheInLoop(Rule):
         if not found.trains or any(_MEASURES.match(action.verb) for action in found.actions):
             return
         for loop in (flow for flow in walk(root.flow) if isinstance(flow, Loop)):
+            if _is_over_models(loop, unit):
+                continue
             steps = list(_each_iteration(loop.body))
             backward = next((action for action in _own_actions(loop.body) if is_backward(action)), None)
             for action in steps if backward is not None else ():
@@ -99,6 +108,31 @@ class EmptyCacheInLoop(Rule):
         message = f"`{call}` in each iteration of a training loop {_CALLS[action.verb]}."
         fix = FixPlan(f"Remove `{call}`", "unsafe", lambda edit: _remove(edit, action.node))
         return self.found(action.node, message, related=[(loop.node, "in this loop")], fixes=[fix])
+
+
+def _is_over_models(loop: Loop, unit: Unit) -> bool:
+    """Whether the iterations are no training steps: each has a model or an optimizer of its own, or the loop goes over
+    values that are written out."""
+    node = loop.node
+    if isinstance(node, ast.For | ast.AsyncFor):
+        if isinstance(unit.semantics.value_of(node.iter), ast.List | ast.Tuple | ast.Dict | ast.Set):
+            return True
+        if _NO_BATCHES.search(ast.unparse(node.target)):
+            return True
+    for statement in nodes_within(node, ast.Assign):
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+            kind = unit.semantics.kind(statement.value)
+            if kind is not None and (kind.what in (What.OPTIMIZER, What.MODULE)) and _is_built(statement.value, unit):
+                return True
+    return False
+
+
+def _is_built(call: ast.Call, unit: Unit) -> bool:
+    """Whether an object is made by a call, not only moved or set to another mode by one of its methods."""
+    while isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+        call = call.func.value
+    kind = unit.semantics.kind(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    return kind is None
 
 
 def _each_iteration(flow: Flow) -> Iterator[Action]:
