@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Binding
@@ -21,6 +22,17 @@ _CHOOSES = re.compile(
 _PARAMETERS = frozenset(("state_dict", "strict", "assign"))
 #: Methods by which a function changes the keys of a state dict on purpose.
 _CHANGES = frozenset(("pop", "update", "setdefault", "clear", "popitem"))
+
+
+#: State dicts that hold some of the keys on purpose, in names of variables, files, keys and functions.
+_PARTIAL = re.compile(
+    r"lora|adapter|peft|partial|delta|trainable|prefix|prompt|projector|fine_?tun|transfer|(?:^|[._])ft(?:$|[._])",
+    re.IGNORECASE,
+)
+_PARTIAL_STATED = re.compile(
+    _PARTIAL.pattern + r"|\b(?:ignor|skip|missing|unexpected|not (?:in|saved)|only|without|new head|head is)",
+    re.IGNORECASE,
+)
 
 
 _DEEPEST = 6
@@ -59,8 +71,9 @@ class IgnoredIncompatibleKeys(Rule):
     ## Exceptions
 
     A result that is used in any way; a state dict whose keys were chosen or changed before (a comprehension, `del`,
-    `pop`), or that does not come from a file that the function loads; `load_state_dict` methods that call the one of
-    their base.
+    `pop`), or that does not come from a file that the function loads; one that is partial on purpose, as names (`lora`,
+    `adapter`, `trainable`), a comment or another branch that loads strictly say; `load_state_dict` methods that call
+    the one of their base.
 
     ## References
 
@@ -89,6 +102,8 @@ class IgnoredIncompatibleKeys(Rule):
             or not _comes_from_file(state, unit, 0)
             or any(k.arg not in _PARAMETERS for k in call.keywords)
         ):
+            return
+        if _is_partial(state, unit, 0) or is_stated(call, _PARTIAL_STATED) or _is_strict_otherwise(call):
             return
         shown = ast.unparse(call.func.value)
         message = f"Nothing looks at which keys `{shown}.load_state_dict(strict=False)` passes over: it may load none."
@@ -131,6 +146,35 @@ def _comes_from_file(state: ast.expr, unit: Unit, depth: int) -> bool:
             return all(_comes_from_file(side, unit, depth + 1) for side in (body, orelse))
         case _:
             return False
+
+
+def _is_partial(state: ast.expr, unit: Unit, depth: int) -> bool:
+    """Whether a state dict, what it is bound to or its file is called after a part of a model."""
+    if depth > _DEEPEST:
+        return False
+    for node in ast.walk(state):
+        text = ""
+        match node:
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.Constant(value=str(text)):
+                pass
+        if text and _PARTIAL.search(text):
+            return True
+    values = [item.value for item in unit.semantics.definitions(state)] if isinstance(state, ast.Name) else []
+    return any(value is not None and _is_partial(value, unit, depth + 1) for value in values)
+
+
+def _is_strict_otherwise(call: ast.Call) -> bool:
+    """Whether the other branch of an ``if`` loads strictly: then this one is loose on purpose."""
+    statement = parent_of(call)
+    branch = parent_of(statement) if statement is not None else None
+    if not isinstance(branch, ast.If) or not branch.orelse:
+        return False
+    other = branch.orelse if statement in branch.body else branch.body
+    return any(
+        isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "load_state_dict"
+        for one in other
+        for node in nodes_within(one, ast.Call)
+    )
 
 
 def _changes_keys(state: ast.Name, name: str, unit: Unit) -> bool:
