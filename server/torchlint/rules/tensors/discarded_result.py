@@ -108,11 +108,25 @@ def _operand_of_method(call: ast.Call, unit: Unit) -> ast.expr | None:
     if not isinstance(root, ast.Name | ast.Attribute | ast.Subscript):
         return None
     kind = unit.semantics.kind(tensor)
+    if kind is None and isinstance(tensor, ast.Name) and _is_reduced(tensor, unit):
+        return tensor
     if kind is None or not kind.is_tensor:
         return None
     if kind.proven or _is_no_container(facts):
         return tensor
     return tensor if isinstance(tensor, ast.Name) and _is_used_as_tensor(tensor, unit) else None
+
+
+def _is_reduced(name: ast.Name, unit: Unit) -> bool:
+    """Whether a name is the result of a reduction that only tensors have: ``scores.max(dim=1).values``."""
+    value = unit.semantics.value_of(name)
+    if isinstance(value, ast.Attribute) and value.attr in ("values", "indices"):
+        value = value.value
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or unit.semantics.names(value.func):
+        return False
+    facts = tensor_method(value.func.attr)
+    axes = [unit.semantics.literal(item.value) for item in value.keywords if item.arg == "dim"]
+    return facts is not None and _is_no_container(facts) and len(axes) == 1 and isinstance(axes[0], int)
 
 
 def _is_used_as_tensor(name: ast.Name, unit: Unit) -> bool:
