@@ -36,7 +36,7 @@ _LEAVES_MODE = re.compile(
 )
 #: Functions that call themselves an evaluation.
 EVALUATION_NAME = re.compile(
-    r"(^|_)(test|eval|val|valid|validate|validation|evaluate|infer|inference|predict|score)(_|$)"
+    r"(^|_)(test|eval|val|valid|validate|validation|evaluate|infer|inference|predict|score)(_|$)|^estimate_loss"
 )
 
 
@@ -196,7 +196,8 @@ def _mode_event(training: Training, path: str, builds: frozenset[ast.Call], acti
     if receiver is not None and receiver.path and action.verb in ("eval", "train"):
         if _is_within(path, receiver.path):
             return _switched_to(training, action)
-        return UNKNOWN if _is_within(receiver.path, path) else ""
+        returned = _frame(receiver.path) != _frame(path) and _is_built_by(training, receiver, builds)
+        return UNKNOWN if _is_within(receiver.path, path) or returned else ""
     if action.verb == "...":
         return UNKNOWN
     name = _written(action)
@@ -208,6 +209,17 @@ def _mode_event(training: Training, path: str, builds: frozenset[ast.Call], acti
             holds = _is_within(path, receiver.path)
             return UNKNOWN if holds and not training.is_attribute_call(action) else ""
     return ""
+
+
+def _is_built_by(training: Training, module: Ref, builds: frozenset[ast.Call]) -> bool:
+    """Whether a module may be what these calls built: what a function of the file builds, switches and returns has
+    another name there."""
+    return bool(builds) and not builds.isdisjoint(constructions(training.semantics, module.node).calls)
+
+
+def _frame(path: str) -> str:
+    """Which call of a function of the file a path is a local of; empty for the outermost function."""
+    return path.partition("@")[2].partition(".")[0].partition("[")[0]
 
 
 def _switched_to(training: Training, action: Action) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from torchlint import torch_api
@@ -53,6 +54,9 @@ WRAPPERS = frozenset(
 )
 _SAME_KIND_CALLS = frozenset(("copy.deepcopy", "copy.copy"))
 _PARAMETER_ITERATORS = frozenset(["parameters", "named_parameters", "buffers", "named_buffers"])
+
+#: Functions of transformers and diffusers that make a scheduler of torch: its ``LambdaLR`` and the like.
+_SCHEDULES = re.compile(r"(transformers|diffusers)\.(optimization\.)?get_(\w+_)?schedule(r|_\w+)?$")
 
 
 class CallKinds:
@@ -114,6 +118,8 @@ class CallKinds:
             return Kind(What.MODULE, _PROVEN, f"built by {name}", name, call)
         if name in ("timm.create_model", "torch.hub.load"):
             return Kind(What.MODULE, _LIKELY, f"built by {name}", name, call)
+        if _SCHEDULES.match(name):
+            return Kind(What.SCHEDULER, _LIKELY, f"made by {name}", "torch.optim.lr_scheduler.LRScheduler", call)
         if name.startswith("numpy."):
             return Kind(What.ARRAY, _LIKELY, "made by NumPy", name, call)
         if name.startswith("."):

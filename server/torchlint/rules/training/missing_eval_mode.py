@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from torchlint.finding import Severity
@@ -10,10 +10,11 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms import modes
 from torchlint.idioms.construction import constructions
 from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_actions import is_backward
 from torchlint.idioms.modes import evaluation_loop, is_without_grad, mode_dependent_layer
 from torchlint.idioms.training import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics.flow import Action, Ref
+from torchlint.semantics.flow import Action, Loop, Ref, actions
 from torchlint.semantics.module import enclosing_class, enclosing_function
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
@@ -140,7 +141,7 @@ class MissingEvalMode(Rule):
                 key = loop.node if loop is not None else violation.action.node
                 if key not in told:
                     told.add(key)
-                    yield self._diagnosis(violation, layer)
+                    yield self._diagnosis(violation, layer, loop, _goes_on(found, violation.action, events))
 
     def _is_evaluation(self, found: Training, call: Action, module: Ref, root: Root) -> bool:
         """Whether a forward pass is part of an evaluation: under ``no_grad``, in a loop over data or in a function that
@@ -165,7 +166,7 @@ class MissingEvalMode(Rule):
             return False
         return constructions(found.semantics, module.node).complete and not (mentions("eval") or mentions("train"))
 
-    def _diagnosis(self, violation: Violation, layer: str) -> Diagnosis:
+    def _diagnosis(self, violation: Violation, layer: str, loop: Loop | None, goes_on: bool) -> Diagnosis:
         call = violation.action
         assert isinstance(call.node, ast.Call)
         shown = ast.unparse(call.node.func)
@@ -178,9 +179,13 @@ class MissingEvalMode(Rule):
         function = enclosing_function(call.node)
         if function is not None:
             related.append((function, "evaluated here"))
-        fix = FixPlan(f"Insert `{shown}.eval()`", "unsafe", lambda edit: _insert(edit, call.node, f"{shown}.eval()"))
+        place = _place_of_fix(call.node, loop, shown)
+        fixes = []
+        if place is not None:
+            title = f"Insert `{shown}.eval()`" + (f" and `{shown}.train()`" if goes_on else "")
+            fixes.append(FixPlan(title, "unsafe", lambda edit: _insert(edit, place, shown, goes_on)))
         severity = None if layer else Severity.HINT
-        return self.found(call.node, message, related=related, fixes=[fix], severity=severity)
+        return self.found(call.node, message, related=related, fixes=fixes, severity=severity)
 
 
 def _switch(violation: Violation) -> Action | None:
@@ -188,15 +193,38 @@ def _switch(violation: Violation) -> Action | None:
     return next((step.action for step in reversed(violation.trail) if step.event == modes.TRAIN), None)
 
 
-def _insert(edit: Editor, call: ast.AST, text: str) -> None:
-    """Before the outermost loop or ``with`` of the evaluation."""
-    place: ast.stmt = edit.statement_of(call)
+def _goes_on(found: Training, call: Action, events: Callable[[Action], tuple[str, ...]]) -> bool:
+    """Whether training goes on after an evaluation in an iteration that does not begin with ``train()``."""
+    for loop in reversed(found.places[call].loops):
+        inner = tuple(actions(loop.body))
+        if any(map(is_backward, inner)):
+            return not any(modes.TRAIN in events(action) for action in inner)
+    return False
+
+
+def _place_of_fix(call: ast.AST, loop: Loop | None, shown: str) -> ast.AST | None:
+    """Where to begin with the search for the place of ``eval()``: at the forward pass, or at the loop of the evaluation
+    where the forward pass is in a method that training may call too."""
+    function = enclosing_function(call)
+    if loop is None or enclosing_function(loop.node) is function:
+        return call
+    around = enclosing_function(loop.node)
+    if function is None or around is None or not shown.startswith("self."):
+        return None
+    return loop.node if enclosing_class(around) is enclosing_class(function) else None
+
+
+def _insert(edit: Editor, evaluation: ast.AST, model: str, goes_on: bool) -> None:
+    """Before the outermost loop or ``with`` of the evaluation; back to training behind it."""
+    place: ast.stmt = edit.statement_of(evaluation)
     current: ast.AST | None = place
     while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
         if isinstance(current, ast.For | ast.AsyncFor | ast.With) and not _trains(current):
             place = current
         current = parent_of(current)
-    edit.insert_statement_before(place, text)
+    edit.insert_statement_before(place, f"{model}.eval()")
+    if goes_on and not any(isinstance(node, ast.Return) for node in ast.walk(place)):
+        edit.insert_statement_after(place, f"{model}.train()")
 
 
 def _trains(statement: ast.stmt) -> bool:

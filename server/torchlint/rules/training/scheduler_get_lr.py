@@ -1,19 +1,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.construction import constructions
 from torchlint.idioms.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_class, enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
-
-_SCHEDULE = re.compile(r"(transformers|diffusers)\.(optimization\.)?get_(\w+_)?schedule(r|_\w+)?$")
 
 
 class SchedulerGetLr(Rule):
@@ -69,27 +65,17 @@ class SchedulerGetLr(Rule):
             return
         receiver = call.func.value
         kind = unit.semantics.kind(receiver)
-        if kind is None:
-            if not _comes_from_transformers(receiver, unit.semantics):
-                return
-        elif kind.what is not What.SCHEDULER or kind.class_node is not None:
+        if kind is None or kind.what is not What.SCHEDULER or kind.class_node is not None:
             return
         if _is_in_scheduler(call, unit.semantics) or in_version_fallback(unit.semantics, call):
             return
         shown = ast.unparse(receiver)
-        if kind is not None and torch_api.needs_metric(kind.origin):
+        if torch_api.needs_metric(kind.origin):
             message = f"`{shown}.get_lr()` raises: a `ReduceLROnPlateau` computes no learning rate in advance."
         else:
             message = f"`{shown}.get_lr()` computes the next learning rate and warns: what is used is `get_last_lr()`."
         fix = FixPlan("Call `get_last_lr()`", "unsafe", lambda edit: edit.rename_called(call, "get_last_lr"))
         yield self.found(call, message, fixes=[fix])
-
-
-def _comes_from_transformers(receiver: ast.expr, semantics: Semantics) -> bool:
-    """Whether a function of transformers (or diffusers) made a scheduler: they return torch's ``LambdaLR`` and its
-    like."""
-    built = constructions(semantics, receiver)
-    return built.complete and all(_SCHEDULE.match(semantics.name(call.func)) for call in built.calls)
 
 
 def _is_in_scheduler(call: ast.Call, semantics: Semantics) -> bool:
