@@ -99,7 +99,9 @@ class EmptyCacheInLoop(Rule):
                 continue
             steps = list(_each_iteration(loop.body))
             backward = next((action for action in _own_actions(loop.body) if is_backward(action)), None)
-            for action in steps if backward is not None else ():
+            if backward is None or _is_measurement(found, backward, root):
+                continue
+            for action in steps:
                 if action.verb in _CALLS and not _is_measurement(found, action, root):
                     yield self._diagnosis(action, loop)
 
