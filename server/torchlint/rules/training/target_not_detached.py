@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.asked_modules import AskedModules, network_of
 from torchlint.idioms.formulas import factors, squared, terms
 from torchlint.idioms.gradient_graph import is_foreign, loss_of
 from torchlint.idioms.graph_sources import Sources, sources_of
@@ -28,8 +29,6 @@ _ON_PURPOSE = re.compile(r"residual|both sides|double gradient", re.IGNORECASE)
 _LOSSES = frozenset(("mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"))
 _LOSS_CLASSES = frozenset(("torch.nn.MSELoss", "torch.nn.SmoothL1Loss", "torch.nn.HuberLoss", "torch.nn.L1Loss"))
 _UNKNOWN_LOSS = re.compile(r"crit|loss|mse|huber", re.IGNORECASE)
-#: What only modules have: who is asked for it is one.
-_OF_MODULES = ("parameters", "load_state_dict", "state_dict")
 _SAME = RESHAPING | {"float", "double", "to", "cuda", "cpu", "clone"}
 
 
@@ -44,7 +43,7 @@ class _Bootstrap:
 
     @property
     def is_same(self) -> bool:
-        return _network(self.call) == _network(self.prediction)
+        return network_of(self.call) == network_of(self.prediction)
 
 
 class TargetNotDetached(Rule):
@@ -114,7 +113,7 @@ class TargetNotDetached(Rule):
         loss = loss_of(semantics, call) if not is_foreign(semantics, call) else None
         if loss is None:
             return
-        modules = _Modules(semantics)
+        modules = AskedModules(semantics)
         told: set[ast.AST] = set()
         for operation in tuple(sources_of(semantics, loss, trained=modules).operations):
             for found in _bootstraps(semantics, operation, modules):
@@ -127,7 +126,7 @@ class TargetNotDetached(Rule):
                     yield self._wasted(found, call)
 
     def _diagnosis(self, found: _Bootstrap, backward: ast.Call) -> Diagnosis:
-        network = _network(found.call) or ast.unparse(found.call.func)
+        network = network_of(found.call) or ast.unparse(found.call.func)
         message = (
             f"The target `{ast.unparse(_target(found))}` is not cut from the graph: `{ast.unparse(backward)}` trains "
             f"`{network}` to change it, too."
@@ -135,7 +134,7 @@ class TargetNotDetached(Rule):
         return self._found(found, message, backward)
 
     def _wasted(self, found: _Bootstrap, backward: ast.Call) -> Diagnosis:
-        network = _network(found.call) or ast.unparse(found.call.func)
+        network = network_of(found.call) or ast.unparse(found.call.func)
         message = (
             f"`{ast.unparse(backward)}` goes through `{network}`, which is not trained: the graph of the target only "
             "costs time and memory."
@@ -154,28 +153,7 @@ class TargetNotDetached(Rule):
         return self.found(_target(found), message, related=related, fixes=[fix], severity=severity)
 
 
-class _Modules:
-    """The calls of what is known to be a module because the file asks it for its parameters."""
-
-    def __init__(self, semantics: Semantics) -> None:
-        self._names = {
-            dotted(call.func.value)
-            for method in _OF_MODULES
-            for call in semantics.module.calls_of(method)
-            if isinstance(call.func, ast.Attribute)
-        } - {None}
-
-    def __contains__(self, call: object) -> bool:
-        return isinstance(call, ast.Call) and _network(call) in self._names
-
-
-def _network(call: ast.Call) -> str | None:
-    """The dotted name of the module that is called, by itself or by ``forward``."""
-    name = dotted(call.func)
-    return name.removesuffix(".forward") if name is not None else None
-
-
-def _bootstraps(semantics: Semantics, operation: ast.Call | ast.BinOp, modules: _Modules) -> Iterator[_Bootstrap]:
+def _bootstraps(semantics: Semantics, operation: ast.Call | ast.BinOp, modules: AskedModules) -> Iterator[_Bootstrap]:
     """The targets that an operation compares with predictions, if it is a regression loss or a square."""
     compared = _compared(semantics, operation)
     sources: dict[ast.expr, Sources] = {}
@@ -193,12 +171,12 @@ def _bootstraps(semantics: Semantics, operation: ast.Call | ast.BinOp, modules: 
         ]
         if others:
             pairs = ((call, other) for call in bootstrapped.calls for other in others)
-            same = next((pair for pair in pairs if _network(pair[0]) == _network(pair[1]) is not None), None)
+            same = next((pair for pair in pairs if network_of(pair[0]) == network_of(pair[1]) is not None), None)
             call, prediction = same or (next(iter(bootstrapped.calls)), others[0])
             yield _Bootstrap(term, call, prediction)
 
 
-def _sources(semantics: Semantics, term: ast.expr, modules: _Modules, known: dict[ast.expr, Sources]) -> Sources:
+def _sources(semantics: Semantics, term: ast.expr, modules: AskedModules, known: dict[ast.expr, Sources]) -> Sources:
     if term not in known:
         known[term] = sources_of(semantics, term, trained=modules)
     return known[term]
@@ -258,7 +236,7 @@ def _is_discount(semantics: Semantics, factor: ast.expr) -> bool:
 
 def _is_copy(semantics: Semantics, found: _Bootstrap) -> bool:
     """Whether the network of the target is one that another's parameters are copied into."""
-    target = _network(found.call)
+    target = network_of(found.call)
     return target is not None and any(dotted(copy.target) == target for copy in parameter_copies(semantics))
 
 

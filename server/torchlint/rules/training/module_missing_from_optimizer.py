@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint import torch_api
+from torchlint.idioms.asked_modules import OF_MODULES, AskedModules
+from torchlint.idioms.construction import constructions
+from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.gradient_graph import loss_of
+from torchlint.idioms.graph_sources import sources_of
+from torchlint.idioms.identity import origin_of
+from torchlint.idioms.module_state import State, state_of
+from torchlint.idioms.module_uses import Uses, uses_of
+from torchlint.idioms.parameter_groups import lost_groups
+from torchlint.idioms.stated import is_stated
+from torchlint.rules.base import Diagnosis, Level, Rule, on_call
+from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.scopes import dotted
+from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.unit import Unit
+
+_OPTIMIZERS = tuple(name for name in torch_api.names_of_role("optimizer") if name != "torch.optim.Optimizer")
+_LAST_NAMES = tuple(sorted({name.rpartition(".")[2] for name in _OPTIMIZERS}))
+_PARAMETERS = ("parameters", "named_parameters")
+_MOST_NAMES = 40
+#: What an author calls a module that is not to learn.
+_FIXED = re.compile(
+    r"teacher|target|frozen|freez|fixed|(^|_)ema|momentum|vgg|percep|lpips|vocoder|pretrain|reference|(^|_)ref(_|$)"
+    r"|random|oracle|attack|surrogate|not (be )?(train|optimi[sz]|updat)|(^|_)old|inception|clip|backbone|constant",
+    re.IGNORECASE,
+)
+#: What a class does whose layers come trained, or are frozen.
+_PRETRAINED = re.compile(
+    r"requires_grad|load_state_dict|from_pretrained|load|pretrained|weights?$|no_grad|detach|eval$"
+)
+#: What is asked of a module that is to learn, where its class cannot be seen.
+_WANTED = frozenset(("train", "zero_grad", "parameters"))
+_TOLD_BY = (*OF_MODULES, "train", "eval", "zero_grad")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Missing:
+    """``call`` runs the module that ``build`` makes, on the way of a loss."""
+
+    call: ast.Call
+    build: ast.Call
+    name: str
+
+
+class ModuleMissingFromOptimizer(Rule):
+    """## What it does
+
+    Points out an optimizer that trains one of the modules on the way of a loss, while another one, built in the same
+    file, is given to no optimizer. Also a parameter group that is filled and then not given to the optimizer.
+
+    ## Why is this bad?
+
+    `backward()` computes gradients for the forgotten module too, and nothing uses them: it stays as it was initialised.
+    The loss still falls, because the other modules learn to live with it, and the result is worse than it could be.
+
+    ## Example
+
+    ```python
+    import torch
+
+
+    def train(loader, criterion):
+        encoder = torch.nn.Linear(64, 8)
+        decoder = torch.nn.Linear(8, 64)
+        optimizer = torch.optim.Adam(encoder.parameters())
+        for x in loader:
+            optimizer.zero_grad()
+            loss = criterion(decoder(encoder(x)), x)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Use instead
+
+    ```python
+    import torch
+
+
+    def train(loader, criterion):
+        encoder = torch.nn.Linear(64, 8)
+        decoder = torch.nn.Linear(8, 64)
+        optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()])
+        for x in loader:
+            optimizer.zero_grad()
+            loss = criterion(decoder(encoder(x)), x)
+            loss.backward()
+            optimizer.step()
+    ```
+
+    ## Exceptions
+
+    Modules whose parameters anything else may have got hold of; frozen ones, teachers, target networks, averages of
+    weights and perceptual losses, by what is done to them, by their names, or by a comment; modules that load their
+    weights; loops that a framework runs.
+
+    ## References
+
+    - [torch.optim: constructing an optimizer](https://docs.pytorch.org/docs/stable/optim.html#constructing-it)
+    """
+
+    code = "TL226"
+    name = "module-missing-from-optimizer"
+    level = Level.HINT
+    summary = "A module on the way of the loss keeps the weights that it was initialised with."
+
+    @on_call(*_OPTIMIZERS)
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        given = argument(call, 0, "params")
+        function = enclosing_function(call)
+        if given is None or Duty.STEPS in owned_duties(semantics, function) or is_stated(call, _FIXED):
+            return
+        for group in lost_groups(semantics, call, given):
+            kind = semantics.name(call.func).rpartition(".")[2]
+            message = f"The parameter group `{group.name}` is filled, but `{kind}` does not receive it."
+            yield self.found(call, message, related=[(group.node, "the group"), (group.filled, "filled here")])
+            return
+        missing = list(_missing_from(semantics, call, given))
+        if missing:
+            yield self._diagnosis(semantics, call, missing)
+
+    def _diagnosis(self, semantics: Semantics, optimizer: ast.Call, missing: list[_Missing]) -> Diagnosis:
+        names = [f"`{item.name}`" for item in missing]
+        shown = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+        verb, object_ = ("are", "them") if len(names) > 1 else ("is", "it")
+        message = f"{shown} {verb} on the way of the loss, but no optimizer receives {object_}."
+        related: list[tuple[ast.AST, str]] = []
+        for item in missing[:3]:
+            related.append((item.build, "built here"))
+            related.append((item.call, "on the way of the loss"))
+        return self.found(optimizer, message, related=related)
+
+
+def _missing_from(semantics: Semantics, optimizer: ast.Call, given: ast.expr) -> Iterator[_Missing]:
+    """The modules that share a loss with those of an optimizer and that no optimizer has."""
+    trained = _origins_given(semantics, given)
+    if not trained:
+        return
+    told: set[ast.AST] = set()
+    for calls in _losses(semantics).values():
+        origins = {call: _origins(semantics, call.func) for call in calls}
+        known = frozenset[ast.AST]().union(*origins.values())
+        if trained.isdisjoint(known) or _first_with(semantics, known) is not optimizer:
+            continue
+        for call, found in origins.items():
+            if trained & found:
+                continue
+            missing = _missing(semantics, call)
+            if missing is not None and missing.build not in told:
+                told.add(missing.build)
+                yield missing
+
+
+def _origins_given(semantics: Semantics, given: ast.expr) -> frozenset[ast.AST]:
+    """What the modules are built by whose parameters an optimizer is given, as far as that is known."""
+    found: set[ast.AST] = set()
+    queue: list[ast.expr] = [given]
+    seen: set[ast.AST] = set()
+    while queue and len(seen) < _MOST_NAMES:
+        expression = queue.pop()
+        if expression in seen:
+            continue
+        seen.add(expression)
+        for call in nodes_within(expression, ast.Call):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _PARAMETERS:
+                found |= _with_parts(semantics, _origins(semantics, call.func.value))
+        for name in nodes_within(expression, ast.Name):
+            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load):
+                queue.extend(item.value for item in semantics.definitions(name) if item.value is not None)
+    return frozenset(found)
+
+
+def _with_parts(semantics: Semantics, origins: frozenset[ast.AST]) -> frozenset[ast.AST]:
+    """The same with the modules that one of them is built from: ``Sequential(encoder, decoder)``."""
+    parts: set[ast.AST] = set(origins)
+    for build in origins:
+        for item in build.args if isinstance(build, ast.Call) else ():
+            if isinstance(item, ast.Name | ast.Attribute):
+                parts |= _origins(semantics, item)
+    return frozenset(parts)
+
+
+def _origins(semantics: Semantics, module: ast.expr) -> frozenset[ast.AST]:
+    """The calls that build a module, or the parameter that receives it; for ``net.head`` also those of ``net``."""
+    if isinstance(module, ast.Attribute) and module.attr == "forward":
+        module = module.value
+    found: set[ast.AST] = set(constructions(semantics, module).calls)
+    origin = origin_of(semantics, module)
+    if origin is not None:
+        found.add(origin)
+    if not found and isinstance(module, ast.Attribute) and semantics.class_of_self(module.value) is None:
+        return _origins(semantics, module.value)
+    return frozenset(found)
+
+
+def _losses(semantics: Semantics) -> dict[ast.Call, tuple[ast.Call, ...]]:
+    """The calls of modules that each backward pass of the file goes through."""
+
+    def compute() -> dict[ast.Call, tuple[ast.Call, ...]]:
+        asked = AskedModules(semantics, _TOLD_BY)
+        found: dict[ast.Call, tuple[ast.Call, ...]] = {}
+        for backward in semantics.module.calls_of("backward"):
+            loss = loss_of(semantics, backward) if isinstance(backward.func, ast.Attribute) else None
+            if loss is not None:
+                found[backward] = tuple(sources_of(semantics, loss, trained=asked).calls)
+        return found
+
+    return semantics.module.memo.cached(("modules of losses",), compute, {})
+
+
+def _first_with(semantics: Semantics, origins: frozenset[ast.AST]) -> ast.Call | None:
+    """The first optimizer of the file that trains one of some modules: it stands for the others."""
+    for name in _LAST_NAMES:
+        for call in semantics.module.calls_of(name):
+            given = argument(call, 0, "params")
+            if given is None or not semantics.is_named(call.func, *_OPTIMIZERS):
+                continue
+            if not origins.isdisjoint(_origins_given(semantics, given)):
+                return call
+    return None
+
+
+def _missing(semantics: Semantics, call: ast.Call) -> _Missing | None:
+    """The module that a call runs, if its layers are new, meant to learn, and in no optimizer."""
+    found = constructions(semantics, call.func)
+    if not found.complete:
+        return None
+    builds = [_before_conversion(build) for build in found.calls]
+    for build in builds:
+        uses = uses_of(semantics, build)
+        if uses.escapes or not uses.names or not _is_to_learn(semantics, build, uses):
+            return None
+    return _Missing(call, builds[0], dotted(call.func) or ast.unparse(call.func))
+
+
+def _before_conversion(build: ast.Call) -> ast.Call:
+    """``Net()`` of ``Net().to(device)``, where nothing else shows that this is a module."""
+    match build:
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr=method)) if method in MODULE_RETURNS_SELF:
+            return _before_conversion(inner)
+        case _:
+            return build
+
+
+def _is_to_learn(semantics: Semantics, build: ast.Call, uses: Uses) -> bool:
+    """Whether a module is new, and nothing says that it is to stay as it is."""
+    if any(map(_FIXED.search, (*uses.names, ast.unparse(build.func)))) or is_stated(build, _FIXED):
+        return False
+    trains = not uses.methods.isdisjoint(_WANTED)
+    if not trains and not uses.methods.isdisjoint(("eval", "load_state_dict")):
+        return False
+    if "requires_grad_" in uses.methods or semantics.is_named(build.func, "copy.copy", "copy.deepcopy"):
+        return False
+    kind = semantics.kind(build)
+    if kind is None:
+        return trains and not _is_loaded(semantics, build)
+    if not kind.is_module or (kind.class_node is None and not kind.origin.startswith("torch.nn.")):
+        return False
+    return state_of(kind, semantics) is State.WEIGHTS and not (
+        kind.class_node and _is_settled(semantics, kind.class_node)
+    )
+
+
+def _is_loaded(semantics: Semantics, build: ast.Call) -> bool:
+    """Whether a call that cannot be seen may give a module with weights: by its name, or what it is given."""
+    names = [semantics.name(build.func), *(item.arg or "" for item in build.keywords)]
+    return not names[0] or not names[0].rpartition(".")[2][:1].isupper() or any(map(_PRETRAINED.search, names))
+
+
+def _is_settled(semantics: Semantics, owner: ast.ClassDef) -> bool:
+    """Whether a class of the file may hold layers that come trained, or freeze some."""
+    for holder in (owner, *semantics.local_bases(owner)):
+        if _FIXED.search(holder.name):
+            return True
+        for method in semantics.module.methods(holder):
+            for node in nodes_within(method, ast.Attribute, ast.keyword):
+                name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "arg", None) or ""
+                if _PRETRAINED.search(name):
+                    return True
+            for call in nodes_within(method, ast.Call):
+                if isinstance(call, ast.Call) and torch_api.is_torchvision_model(semantics.name(call.func)):
+                    return True
+    return False
