@@ -93,7 +93,7 @@ class IncompleteDataset(Rule):
                 message = f"`{misspelt.name}` is not what a loader calls: `{view.name}` has no `{method}`."
                 yield self.found(misspelt, message)
                 return
-        counted = [call for call in loaders if _needs_length(call)]
+        counted = [call for call in loaders if _needs_length(call, unit)]
         if lacks_length and counted:
             missing = "neither `__getitem__` nor `__len__`" if lacks_item else "no `__len__`"
             message = f"`{view.name}` has {missing}: the sampler of the loader raises."
@@ -128,9 +128,11 @@ def _has(view: ClassView, unit: Unit, *names: str) -> bool:
     return False
 
 
-def _needs_length(call: ast.Call) -> bool:
+def _needs_length(call: ast.Call, unit: Unit) -> bool:
     given = (loader_argument(call, name) for name in ("sampler", "batch_sampler"))
-    return not has_unknown_arguments(call) and all(item is None for item in given)
+    return not has_unknown_arguments(call) and all(
+        item is None or unit.semantics.literal(item) is None for item in given
+    )
 
 
 def _is_misspelt(name: str, method: str) -> bool:
