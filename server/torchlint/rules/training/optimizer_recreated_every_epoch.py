@@ -13,7 +13,7 @@ from torchlint.idioms.training import Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Followed, Loop, actions
 from torchlint.semantics.module import enclosing_function, scope_at
-from torchlint.semantics.semantics import argument, contains, has_unknown_arguments
+from torchlint.semantics.semantics import argument, contains, has_unknown_arguments, nodes_within
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 
@@ -147,7 +147,7 @@ def _has_state(name: str, call: ast.Call, unit: Unit) -> bool:
 
 
 def _trains(found: Training, loop: Loop, build: Action) -> bool:
-    """Whether a loop has a backward pass and a step, and no state is loaded into an optimizer in it."""
+    """Whether a loop has a backward pass and a step, and neither loads state into an optimizer nor unfreezes."""
     inside = list(actions(loop.body))
     loaded = any(
         action.verb in ("load_state_dict", "__setstate__")
@@ -155,7 +155,17 @@ def _trains(found: Training, loop: Loop, build: Action) -> bool:
         and (action.receiver.kind is None or not action.receiver.kind.is_module)
         for action in inside
     )
-    return not loaded and any(map(is_backward, inside)) and any(found.stepped(action) is not None for action in inside)
+    thawed = any(
+        isinstance(node, ast.Attribute)
+        and (node.attr == "requires_grad_" or (node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)))
+        for node in nodes_within(loop.node, ast.Attribute)
+    )  # what is trained changes with the epochs
+    return (
+        not loaded
+        and not thawed
+        and any(map(is_backward, inside))
+        and any(found.stepped(action) is not None for action in inside)
+    )
 
 
 def _is_conditional(found: Training, action: Action, loop: Loop) -> bool:
@@ -204,10 +214,28 @@ def _modules(found: Training, action: Action, root: Root) -> frozenset[str]:
     given = action.arguments[0].path if action.arguments else ""
     if given.endswith(".parameters()"):
         return frozenset((given.removesuffix(".parameters()"),))
-    if found.places[action].calls:
-        return frozenset()
     assert isinstance(action.node, ast.Call)
-    return modules_given(found.semantics, action.node) or frozenset()
+    here = modules_given(found.semantics, action.node) or frozenset()
+    return _as_the_caller_names(found, action, here) if found.places[action].calls else here
+
+
+def _as_the_caller_names(found: Training, action: Action, here: frozenset[str]) -> frozenset[str]:
+    """The modules of an optimizer that a followed function builds, as paths of the root: the receivers of the calls of
+    ``parameters()`` among its arguments."""
+    assert isinstance(action.node, ast.Call)
+    given = found.semantics.value_of(action.node.args[0]) if action.node.args else None
+    if given is None:
+        return frozenset()
+    receivers = {
+        item.node: item.receiver.path
+        for item in found.actions
+        if item.verb in ("parameters", "named_parameters")
+        and item.receiver is not None
+        and found.places[item].calls == found.places[action].calls
+        and contains(given, item.node)
+    }
+    paths = frozenset(receivers.values())
+    return paths if all(paths) and len(receivers) == len(here) else frozenset()
 
 
 def _lives_on(found: Training, path: str, loop: Loop, root: Root) -> bool:
