@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from torchlint.idioms.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, Level, Rule, on_node, on_reference
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
 from torchlint.torch_api import TorchRange, since, tails_with_release
+
+#: The module that intel_extension_for_pytorch gave to releases of torch that have none.
+_EXTENDED = "torch.xpu"
+#: Functions of a project that ask for more than a device: `is_weights_only_available()`, `supports_fp8()`.
+_ASKS = re.compile(r"^_?(is_\w+_(available|supported)|(has|have|supports?)_\w+)$", re.IGNORECASE)
 
 
 class ApiTooNew(Rule):
@@ -42,7 +49,9 @@ class ApiTooNew(Rule):
 
     ## Exceptions
 
-    Projects whose oldest torch is not known; code under a test of the version or `hasattr`, or in `try`/`except`.
+    Projects whose oldest torch is not known; code under a test of the version or `hasattr`, under a function of the
+    project that asks whether something is available (`is_xpu_available()`), or in `try`/`except`; `torch.xpu`, which
+    an extension gave to older releases.
 
     ## References
 
@@ -70,7 +79,9 @@ class ApiTooNew(Rule):
             return
         for alias in statement.names:
             name = f"{statement.module}.{alias.name}"
-            if _is_too_new(name, unit.torch) and not in_version_fallback(unit.semantics, statement):
+            if not _is_too_new(name, unit.torch) or _is_under_availability(statement):
+                continue
+            if not in_version_fallback(unit.semantics, statement):
                 yield self._diagnosis(alias, name, unit.torch)
 
     def _diagnosis(self, node: ast.AST, name: str, allowed: TorchRange) -> Diagnosis:
@@ -78,13 +89,15 @@ class ApiTooNew(Rule):
 
 
 def _is_too_new(name: str, allowed: TorchRange) -> bool:
+    if name == _EXTENDED or name.startswith(f"{_EXTENDED}."):
+        return False
     release = since(name) if name.startswith("torch.") else ""
     return bool(release) and allowed.may_be_below(release)
 
 
 def _is_provided_for(node: ast.expr, unit: Unit) -> bool:
     """Whether the code, or the import of what the name begins with, is for several versions."""
-    if in_version_fallback(unit.semantics, node):
+    if in_version_fallback(unit.semantics, node) or _is_under_availability(node):
         return True
     root = node
     while isinstance(root, ast.Attribute):
@@ -96,3 +109,19 @@ def _is_provided_for(node: ast.expr, unit: Unit) -> bool:
         definition.kind is not Binding.IMPORT or in_version_fallback(unit.semantics, definition.node)
         for definition in definitions
     )
+
+
+def _is_under_availability(node: ast.AST) -> bool:
+    """Whether a condition around a node asks a function or flag of the project whether something is there."""
+    child, holder = node, parent_of(node)
+    while holder is not None:
+        if isinstance(holder, ast.If | ast.IfExp) and child is not holder.test and _asks(holder.test):
+            return True
+        if isinstance(holder, ast.BoolOp) and any(_asks(value) for value in holder.values if value is not child):
+            return True
+        child, holder = holder, parent_of(holder)
+    return False
+
+
+def _asks(test: ast.expr) -> bool:
+    return any(isinstance(part, ast.Name) and bool(_ASKS.match(part.id)) for part in ast.walk(test))
