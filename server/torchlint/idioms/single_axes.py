@@ -91,7 +91,7 @@ def _given_to(semantics: Semantics, operation: Operation) -> Operation | None:
     holder = parent_of(operation.node)
     if not isinstance(holder, ast.Call) or operation.node not in holder.args[1:]:
         return None
-    before = holder.args[holder.args.index(operation.node) - 1]  # type: ignore[arg-type]
+    before = holder.args[holder.args.index(operation.node) - 1]
     kind = semantics.kind(before)
     if kind is None or not kind.is_module or kind.class_node is not None or not isinstance(kind.node, ast.Call):
         return None

@@ -69,7 +69,7 @@ def _steps(value: ast.expr, semantics: Semantics, depth: int = 0) -> list[ast.ex
         return None
     if any(_may_place(call, semantics) for call in _calls(value)):
         return None
-    found = [value]
+    found: list[ast.expr] = [value]
     for node in nodes_within(value, ast.Name, ast.Attribute):
         assert isinstance(node, ast.Name | ast.Attribute)
         if not _may_be_elsewhere(node, semantics):
