@@ -6,6 +6,7 @@ import ast
 
 from torchlint import torch_api
 from torchlint.semantics.kinds import What
+from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics, nodes_within
 from torchlint.syntax import parent_of
@@ -20,6 +21,7 @@ _CONSUMERS = frozenset(
         "torch.nn.utils.clip_grad_norm_",
         "torch.nn.utils.clip_grad_value_",
         "torch.nn.utils.clip_grad_norm",
+        "torch.nn.utils.clip_grads_with_norm_",
         "torch.nn.utils.get_total_norm",
         "torch.nn.utils.parameters_to_vector",
         "torch.nn.utils.vector_to_parameters",
@@ -94,6 +96,19 @@ def _is_overridden(semantics: Semantics, value: ast.expr) -> bool:
     return owner is not None and semantics.find_method(owner, value.func.attr) is not None
 
 
+def _consumer_of_alias(semantics: Semantics, alias: ast.Name, statement: ast.Assign, depth: int) -> ast.AST | None:
+    """What uses an iterator up under a second name that is always this iterator."""
+    function = enclosing_function(statement)
+    for name in nodes_within(function, ast.Name) if function is not None else ():
+        if isinstance(name, ast.Name) and name.id == alias.id and isinstance(name.ctx, ast.Load):
+            definitions = semantics.definitions(name)
+            if len(definitions) == 1 and definitions[0].node is statement:
+                consumer = consumer_of(semantics, name, depth + 1)
+                if consumer is not None:
+                    return consumer
+    return None
+
+
 def consumer_of(semantics: Semantics, use: ast.expr, depth: int = 0) -> ast.AST | None:
     """The loop, comprehension or call that uses an iterator up; None for a use that does not, or may not."""
     child: ast.AST = use
@@ -107,6 +122,8 @@ def consumer_of(semantics: Semantics, use: ast.expr, depth: int = 0) -> ast.AST 
             return parent_of(holder)
         case ast.Starred():
             return parent_of(holder)
+        case ast.Assign(targets=[ast.Name() as alias], value=value) if value is use and depth < _DEEPEST:
+            return _consumer_of_alias(semantics, alias, holder, depth)
         case ast.Call() if child is not holder.func and _consumes(semantics, holder, use, child is not use, depth):
             return holder
         case _:

@@ -115,15 +115,28 @@ class BestWeightsAliased(Rule):
 
 
 def _kept_in(call: ast.Call) -> ast.Name | ast.Attribute | None:
-    """What a state dict is assigned to as it is, by itself or as a value of a dict."""
-    parent = parent_of(call)
-    if isinstance(parent, ast.Dict) and call in parent.values:
+    """What a state dict is assigned to as it is, by itself, in a copy that shares its values, or as a value of a
+    dict."""
+    node, parent = _shallow_copy(call), parent_of(_shallow_copy(call))
+    if isinstance(parent, ast.Dict) and node in parent.values:
         parent = parent_of(parent)
     match parent:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
             return target
         case _:
             return None
+
+
+def _shallow_copy(call: ast.Call) -> ast.Call:
+    """``state_dict().copy()`` and ``dict(state_dict())`` around a call, which copy no tensor; else the call."""
+    match parent_of(call):
+        case ast.Call(func=ast.Name(id="dict" | "OrderedDict"), args=[given], keywords=[]) as copy if given is call:
+            return copy
+        case ast.Attribute(attr="copy") as method:
+            made = parent_of(method)
+            return made if isinstance(made, ast.Call) and made.func is method and not made.args else call
+        case _:
+            return call
 
 
 def _training_loop(found: Training, action: Action) -> Loop | None:
