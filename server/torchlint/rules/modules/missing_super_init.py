@@ -51,8 +51,9 @@ class MissingSuperInit(Rule):
     ## Exceptions
 
     `nn.Module.__init__(self)` and `Base.__init__(self)` are fine, in `__init__` or in a method that it calls.
-    Dataclasses, classes of attrs, decorated constructors and constructors that only raise are not judged. The fix is
-    offered where the base can be initialised without arguments.
+    Decorated classes (dataclasses, those of attrs; not those that a decorator only registers), decorated constructors
+    and constructors that only raise are not judged. The fix is offered where the base can be initialised without
+    arguments.
 
     ## References
 
@@ -68,7 +69,7 @@ class MissingSuperInit(Rule):
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         constructor = view.method("__init__")
-        if constructor is None or view.node.decorator_list or constructor.decorator_list:
+        if constructor is None or constructor.decorator_list or _may_be_remade(view.node):
             return
         if isinstance(constructor, ast.AsyncFunctionDef) or _is_stub(constructor):
             return
@@ -89,6 +90,16 @@ class MissingSuperInit(Rule):
         message = f"`{view.name}.__init__` never initialises its base class: {consequence}"
         related = [(first, "the first layer or parameter")] if first is not None else []
         yield self.found(fruitless or constructor, message, related=related, fixes=fixes)
+
+
+def _may_be_remade(node: ast.ClassDef) -> bool:
+    """Whether a decorator may give a class another constructor: all but those that enter it into a registry."""
+    for decorator in node.decorator_list:
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+        if not name.startswith("register"):
+            return True
+    return False
 
 
 def _is_stub(constructor: FunctionNode) -> bool:

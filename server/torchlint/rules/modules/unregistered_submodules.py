@@ -170,11 +170,7 @@ def _hidden_elements(container: PlainContainer, semantics: Semantics) -> list[tu
     found = []
     for element in container.elements:
         kind = _module_kind(element, semantics)
-        if (
-            element is None
-            or kind is None
-            or state_of(kind, semantics) not in (State.WEIGHTS, State.BUFFERS, State.MODE)
-        ):
+        if element is None or kind is None or not _keeps_something(kind, semantics):
             continue
         if isinstance(element, ast.Attribute) or (
             isinstance(element, ast.Name) and is_given_elsewhere(element, container)
@@ -189,6 +185,14 @@ def _hidden_elements(container: PlainContainer, semantics: Semantics) -> list[tu
         ):
             return []
     return found
+
+
+def _keeps_something(kind: Kind, semantics: Semantics) -> bool:
+    """Whether a module has weights, buffers or a mode. A class of the file that runs something imported has."""
+    state = state_of(kind, semantics)
+    if state is State.UNKNOWN and kind.class_node is not None:
+        return not semantics.has_unknown_base(kind.class_node)
+    return state in (State.WEIGHTS, State.BUFFERS, State.MODE)
 
 
 def _module_kind(element: ast.expr | None, semantics: Semantics) -> Kind | None:
