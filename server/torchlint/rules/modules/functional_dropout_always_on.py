@@ -25,8 +25,9 @@ class FunctionalDropoutAlwaysOn(Rule):
     """## What it does
 
     Reports `F.dropout` (and `F.dropout1d`, `F.dropout2d`, `F.dropout3d`) without `training=` in a method of a module,
-    and a constant `dropout_p` of `F.scaled_dot_product_attention`. `F.alpha_dropout`, `F.feature_alpha_dropout` and
-    `F.rrelu` have the opposite default: without `training=` they are always off, which is a hint.
+    or in a function that such methods call, and a constant `dropout_p` of `F.scaled_dot_product_attention`.
+    `F.alpha_dropout`, `F.feature_alpha_dropout` and `F.rrelu` have the opposite default: without `training=` they are
+    always off, which is a hint.
 
     ## Why is this bad?
 
@@ -100,7 +101,7 @@ class FunctionalDropoutAlwaysOn(Rule):
             yield from self._report(call, unit, "is never random: it takes the mean slope in training too.", Level.HINT)
 
     def _report(self, call: ast.Call, unit: Unit, consequence: str, level: Level | None) -> Iterator[Diagnosis]:
-        method = _module_method(call, unit)
+        method = _module_method(call, unit) or _helper_of_modules(call, unit)
         if method is None or depends_on_mode(call, unit.semantics) or is_deliberate_noise(call, method):
             return
         if _is_asked_for(call, unit):
@@ -111,7 +112,7 @@ class FunctionalDropoutAlwaysOn(Rule):
         yield self.found(
             call,
             f"`{name}` without `training=` {consequence}",
-            fixes=[fix] if _self_name(call, method) else [],
+            fixes=[fix] if enclosing_class(method) is not None and _self_name(call, method) else [],
             severity=level.severity if level is not None else None,
         )
 
@@ -195,6 +196,19 @@ def _module_method(node: ast.AST, unit: Unit) -> FunctionNode | None:
         return None
     owner = enclosing_class(function)
     return function if owner is not None and unit.semantics.is_module_class(owner) else None
+
+
+def _helper_of_modules(node: ast.AST, unit: Unit) -> FunctionNode | None:
+    """The function of the file in which a node stands, if methods of modules call it, and call it in every mode."""
+    function = enclosing_function(node)
+    if function is None or enclosing_function(function) is not None or enclosing_class(function) is not None:
+        return None
+    calls = unit.semantics.callers(function)
+    for call in calls:
+        method = _module_method(call, unit)
+        if method is None or depends_on_mode(call, unit.semantics) or is_deliberate_noise(call, method):
+            return None
+    return function if calls else None
 
 
 def _self_name(node: ast.AST, method: FunctionNode) -> str:
