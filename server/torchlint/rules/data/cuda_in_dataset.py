@@ -95,15 +95,15 @@ class CudaInDataset(Rule):
 
     @on_call(LOADER)
     def check_collate(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        function = unit.semantics.local_function(loader_argument(call, "collate_fn"))
-        if function is None or not _forks(call, unit.semantics):
+        given = loader_argument(call, "collate_fn")
+        function = given if isinstance(given, ast.Lambda) else unit.semantics.local_function(given)
+        if given is None or function is None or not _forks(call, unit.semantics):
             return
         found = [(item, None) for item in nodes_within(function, ast.Call) if moves_to_cuda(unit.semantics, item)]
         if found:
-            place = loader_argument(call, "collate_fn")
-            assert place is not None
-            message = f"`{function.name}` runs in the workers, which are forked and cannot use CUDA after their parent."
-            yield self.found(place, message, related=[(found[0][0], "work on the GPU")])
+            shown = "This" if isinstance(function, ast.Lambda) else f"`{function.name}`"
+            message = f"{shown} runs in the workers, which are forked and cannot use CUDA after their parent."
+            yield self.found(given, message, related=[(found[0][0], "work on the GPU")])
 
     def _diagnose(
         self, found: list[tuple[ast.AST, ast.AST | None]], where: str, loader: tuple[ast.AST, str]
