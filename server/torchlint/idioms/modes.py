@@ -12,7 +12,7 @@ from torchlint.idioms.construction import constructions
 from torchlint.idioms.gradient_actions import is_backward
 from torchlint.idioms.module_state import given_arguments
 from torchlint.idioms.training import Place, Training
-from torchlint.semantics.call_kinds import WRAPPERS
+from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, unknown_kind
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.scopes import FunctionNode
@@ -191,7 +191,7 @@ def mode_events(training: Training, module: Ref) -> Callable[[Action], tuple[str
 
 def _mode_event(training: Training, path: str, builds: frozenset[ast.Call], action: Action) -> str:
     receiver = action.receiver
-    if action.node in builds and action.verb not in ("eval", "train"):  # ``model = model.eval()`` builds nothing
+    if action.node in builds and action.verb not in MODULE_RETURNS_SELF:  # ``model = model.eval()`` builds nothing
         return EVAL if "pretrained" in _written(action) else TRAIN
     if receiver is not None and receiver.path and action.verb in ("eval", "train"):
         if _is_within(path, receiver.path):
@@ -262,13 +262,13 @@ def may_be_without_grad(contexts: tuple[Within, ...]) -> bool:
 def evaluation_loop(training: Training, action: Action, root: FunctionNode | None) -> Loop | None:
     """The innermost loop over data around a forward pass, if nothing in it is backpropagated; None if there is none.
 
-    A loop over a ``range`` counts only in a function that calls itself an evaluation.
+    A loop over a ``range``, or a ``while`` loop, counts only in a function that calls itself an evaluation.
     """
     place = training.places[action]
     for loop in reversed(place.loops):
         if any(is_backward(inner) for inner in actions(loop.body)):
             return None
-        if _is_over_data(loop) or (isinstance(loop.node, ast.For) and calls_itself_evaluation(place, root)):
+        if _is_over_data(loop) or (isinstance(loop.node, ast.For | ast.While) and calls_itself_evaluation(place, root)):
             return loop
     return None
 

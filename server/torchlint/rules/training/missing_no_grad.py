@@ -149,7 +149,8 @@ class MissingNoGrad(Rule):
         call = violation.action
         assert isinstance(call.node, ast.Call)
         shown = ast.unparse(call.node.func)
-        message = f"`{shown}` builds an autograd graph for every batch of this evaluation, and none is backpropagated."
+        each = "in each round" if isinstance(loop.node, ast.While) else "for every batch"
+        message = f"`{shown}` builds an autograd graph {each} of this evaluation, and none is backpropagated."
         related: list[tuple[ast.AST, str]] = []
         switch = next((s.action for s in reversed(violation.trail) if s.event == modes.EVAL), None)
         if switch is not None:
