@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.semantics import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
@@ -42,7 +43,7 @@ class AlignCorners(Rule):
 
     ## Exceptions
 
-    Calls that unpack arguments. `interpolate` does not warn and is not reported.
+    Calls that unpack arguments, and code for several versions of torch (the argument came with 1.3). `interpolate` does not warn and is not reported.
 
     ## References
 
@@ -57,14 +58,16 @@ class AlignCorners(Rule):
 
     @on_call("torch.nn.functional.grid_sample")
     def check_grid_sample(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self._check(call, 4)
+        yield from self._check(call, 4, unit)
 
     @on_call("torch.nn.functional.affine_grid")
     def check_affine_grid(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self._check(call, 2)
+        yield from self._check(call, 2, unit)
 
-    def _check(self, call: ast.Call, position: int) -> Iterator[Diagnosis]:
+    def _check(self, call: ast.Call, position: int, unit: Unit) -> Iterator[Diagnosis]:
         if has_unknown_arguments(call) or argument(call, position, "align_corners") is not None:
+            return
+        if in_version_fallback(unit.semantics, call):
             return
         message = f"`{ast.unparse(call.func)}` without `align_corners` warns: the default is `False` since torch 1.3."
         fix = FixPlan(
