@@ -19,7 +19,7 @@ _SAYS = {
     "": ": numbers are a size of arbitrary memory, a list is data. "
     "`torch.empty` and `torch.tensor` say which is meant.",
     "size": " that is given a size: its elements are arbitrary memory, as `torch.empty` says.",
-    "nothing": " that is given nothing: it has no elements, as `torch.empty(0)` says.",
+    "nothing": " that is given nothing: the tensor has no elements, as `torch.empty(0)` says.",
     "data": " that is given data: `torch.tensor` takes data and a dtype.",
     "array": " that is given an array: `torch.as_tensor` takes one and a dtype.",
     "tensor": " that is given a tensor: it copies nothing, and raises if dtype or device differ, which `.to` converts.",
