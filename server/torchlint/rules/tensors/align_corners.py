@@ -43,7 +43,8 @@ class AlignCorners(Rule):
 
     ## Exceptions
 
-    Calls that unpack arguments, and code for several versions of torch (the argument came with 1.3). `interpolate` does not warn and is not reported.
+    Calls that unpack arguments, and code for several versions of torch (the argument came with 1.3). `interpolate` does
+    not warn and is not reported.
 
     ## References
 
