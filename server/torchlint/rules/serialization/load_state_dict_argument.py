@@ -89,7 +89,22 @@ def _is_path(state: ast.expr, unit: Unit) -> bool:
     if kind is not None:
         return kind.what is What.TEXT and kind.proven
     value = unit.semantics.value_of(state)
-    return unit.semantics.is_call_to(value, "pathlib.Path", "os.path.join")
+    return _is_composed_text(value) or unit.semantics.is_call_to(value, "pathlib.Path", "os.path.join")
+
+
+def _is_composed_text(value: ast.expr | None) -> bool:
+    """Whether a text is put together: ``path + "_q1"``, ``"net_%d.pth" % epoch``, ``"{}/net".format(folder)``."""
+    match value:
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return _is_composed_text(left) or _is_composed_text(right)
+        case ast.BinOp(op=ast.Mod(), left=left):
+            return _is_composed_text(left)
+        case ast.Call(func=ast.Attribute(value=text, attr="format")):
+            return _is_composed_text(text)
+        case ast.JoinedStr() | ast.Constant(value=str()):
+            return True
+        case _:
+            return False
 
 
 def _has_state_dict(state: ast.expr, unit: Unit) -> bool:
