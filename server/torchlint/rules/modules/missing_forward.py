@@ -138,7 +138,7 @@ def _distance(first: str, second: str) -> int:
 
 def _parameters(method: FunctionNode) -> list[ast.arg]:
     arguments = method.args
-    starred = [item for item in (arguments.vararg,) if item is not None]
+    starred = [item for item in (arguments.vararg, arguments.kwarg) if item is not None]
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *starred]
 
 
