@@ -9,6 +9,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
+from torchlint.idioms.parameter_copies import parameter_copies
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.element_kinds import builtin_called
@@ -36,6 +37,8 @@ _LOOK_FUNCTIONS = re.compile(
 )
 #: What functions that only tell about a module, or fill it before training, are called.
 _TELLS = re.compile(r"^(print|show|count|summar|log_)|^(init|reset)\w*_weights?$|^weights?_init$|^init_net")
+#: What is applied to all layers of a module that is new.
+_INITIALISES = re.compile(r"init|weight|kaiming|xavier|normal|orthogonal", re.IGNORECASE)
 _COUNTED = frozenset(("numel", "nelement", "size", "shape", "requires_grad"))
 _PLAIN = frozenset((What.NUMBER, What.TEXT, What.DEVICE, What.DTYPE, What.NONE))
 
@@ -43,10 +46,12 @@ _PLAIN = frozenset((What.NUMBER, What.TEXT, What.DEVICE, What.DTYPE, What.NONE))
 @dataclass(eq=False, slots=True)
 class Uses:
     """``methods``: the names of the methods that are called on the object; ``names``: the names it is held under;
-    ``escapes``: whether something else may have been done to it."""
+    ``overwritten``: whether parameters of another module are averaged into its own; ``escapes``: whether something else
+    may have been done to it."""
 
     methods: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
+    overwritten: bool = False
     escapes: bool = False
 
 
@@ -161,12 +166,24 @@ class _Search:
             return
         self.uses.methods.add(_as_called(name, call))
         if name in MODULE_RETURNS_SELF:
+            if name == "apply" and not _INITIALISES.search(_shown(call.args[0]) if call.args else ""):
+                self._escape()
             self._queue.append(call)
         elif name in _PARAMETERS:
-            if not _only_counts(self._semantics, call):
+            if not _only_counts(self._semantics, call) and not self._is_copied(attribute.value):
                 self._escape()
         elif name not in _HARMLESS and not self._is_harmless_method(name):
             self._escape()
+
+    def _is_copied(self, node: ast.expr) -> bool:
+        """Whether parameters are asked for only to copy or average them into another module, or from another one."""
+        for copy in parameter_copies(self._semantics):
+            if copy.target is node:
+                self.uses.overwritten = True
+                return True
+            if copy.source is node:
+                return True
+        return False
 
     def _is_plain(self, attribute: ast.Attribute) -> bool:
         """Whether an attribute of the object holds nothing that could be trained."""
@@ -309,6 +326,10 @@ def _as_called(name: str, call: ast.Call) -> str:
             return "eval"
         case _:
             return name
+
+
+def _shown(expression: ast.expr) -> str:
+    return getattr(expression, "attr", getattr(expression, "id", ""))
 
 
 def _scope_of(definition: Definition) -> FunctionNode | None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,12 +11,11 @@ from torchlint.idioms.frameworks import Duty, owned_duties
 from torchlint.idioms.gradient_graph import loss_of
 from torchlint.idioms.graph_sources import sources_of
 from torchlint.idioms.identity import origin_of
-from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.module_uses import Uses, uses_of
+from torchlint.idioms.module_uses import uses_of
+from torchlint.idioms.new_modules import FIXED, builds_of, is_to_learn
 from torchlint.idioms.parameter_groups import lost_groups
 from torchlint.idioms.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics, argument, nodes_within
@@ -27,18 +25,6 @@ _OPTIMIZERS = tuple(name for name in torch_api.names_of_role("optimizer") if nam
 _LAST_NAMES = tuple(sorted({name.rpartition(".")[2] for name in _OPTIMIZERS}))
 _PARAMETERS = ("parameters", "named_parameters")
 _MOST_NAMES = 40
-#: What an author calls a module that is not to learn.
-_FIXED = re.compile(
-    r"teacher|target|frozen|freez|fixed|(^|_)ema|momentum|vgg|percep|lpips|vocoder|pretrain|reference|(^|_)ref(_|$)"
-    r"|random|oracle|attack|surrogate|not (be )?(train|optimi[sz]|updat)|(^|_)old|inception|clip|backbone|constant",
-    re.IGNORECASE,
-)
-#: What a class does whose layers come trained, or are frozen.
-_PRETRAINED = re.compile(
-    r"requires_grad|load_state_dict|from_pretrained|load|pretrained|weights?$|no_grad|detach|eval$"
-)
-#: What is asked of a module that is to learn, where its class cannot be seen.
-_WANTED = frozenset(("train", "zero_grad", "parameters"))
 _TOLD_BY = (*OF_MODULES, "train", "eval", "zero_grad")
 
 
@@ -117,7 +103,7 @@ class ModuleMissingFromOptimizer(Rule):
         semantics = unit.semantics
         given = argument(call, 0, "params")
         function = enclosing_function(call)
-        if given is None or Duty.STEPS in owned_duties(semantics, function) or is_stated(call, _FIXED):
+        if given is None or Duty.STEPS in owned_duties(semantics, function) or is_stated(call, FIXED):
             return
         for group in lost_groups(semantics, call, given):
             kind = semantics.name(call.func).rpartition(".")[2]
@@ -231,62 +217,12 @@ def _first_with(semantics: Semantics, origins: frozenset[ast.AST]) -> ast.Call |
 
 def _missing(semantics: Semantics, call: ast.Call) -> _Missing | None:
     """The module that a call runs, if its layers are new, meant to learn, and in no optimizer."""
-    found = constructions(semantics, call.func)
-    if not found.complete:
+    builds = builds_of(semantics, call.func)
+    if not builds or not all(_is_forgotten(semantics, build) for build in builds):
         return None
-    builds = [_before_conversion(build) for build in found.calls]
-    for build in builds:
-        uses = uses_of(semantics, build)
-        if uses.escapes or not uses.names or not _is_to_learn(semantics, build, uses):
-            return None
     return _Missing(call, builds[0], dotted(call.func) or ast.unparse(call.func))
 
 
-def _before_conversion(build: ast.Call) -> ast.Call:
-    """``Net()`` of ``Net().to(device)``, where nothing else shows that this is a module."""
-    match build:
-        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr=method)) if method in MODULE_RETURNS_SELF:
-            return _before_conversion(inner)
-        case _:
-            return build
-
-
-def _is_to_learn(semantics: Semantics, build: ast.Call, uses: Uses) -> bool:
-    """Whether a module is new, and nothing says that it is to stay as it is."""
-    if any(map(_FIXED.search, (*uses.names, ast.unparse(build.func)))) or is_stated(build, _FIXED):
-        return False
-    trains = not uses.methods.isdisjoint(_WANTED)
-    if not trains and not uses.methods.isdisjoint(("eval", "load_state_dict")):
-        return False
-    if "requires_grad_" in uses.methods or semantics.is_named(build.func, "copy.copy", "copy.deepcopy"):
-        return False
-    kind = semantics.kind(build)
-    if kind is None:
-        return trains and not _is_loaded(semantics, build)
-    if not kind.is_module or (kind.class_node is None and not kind.origin.startswith("torch.nn.")):
-        return False
-    return state_of(kind, semantics) is State.WEIGHTS and not (
-        kind.class_node and _is_settled(semantics, kind.class_node)
-    )
-
-
-def _is_loaded(semantics: Semantics, build: ast.Call) -> bool:
-    """Whether a call that cannot be seen may give a module with weights: by its name, or what it is given."""
-    names = [semantics.name(build.func), *(item.arg or "" for item in build.keywords)]
-    return not names[0] or not names[0].rpartition(".")[2][:1].isupper() or any(map(_PRETRAINED.search, names))
-
-
-def _is_settled(semantics: Semantics, owner: ast.ClassDef) -> bool:
-    """Whether a class of the file may hold layers that come trained, or freeze some."""
-    for holder in (owner, *semantics.local_bases(owner)):
-        if _FIXED.search(holder.name):
-            return True
-        for method in semantics.module.methods(holder):
-            for node in nodes_within(method, ast.Attribute, ast.keyword):
-                name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "arg", None) or ""
-                if _PRETRAINED.search(name):
-                    return True
-            for call in nodes_within(method, ast.Call):
-                if isinstance(call, ast.Call) and torch_api.is_torchvision_model(semantics.name(call.func)):
-                    return True
-    return False
+def _is_forgotten(semantics: Semantics, build: ast.Call) -> bool:
+    uses = uses_of(semantics, build)
+    return not uses.escapes and bool(uses.names) and is_to_learn(semantics, build, uses)
