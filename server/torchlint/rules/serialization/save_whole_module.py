@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
+from torchlint.semantics.kinds import What
 from torchlint.semantics.semantics import argument
 from torchlint.semantics.unit import Unit
 
@@ -64,8 +65,7 @@ class SaveWholeModule(Rule):
         target = argument(call, 1, "f")
         if saved is None or (target is not None and _is_in_memory(target, unit)):
             return
-        values = saved.values if isinstance(saved, ast.Dict) else [saved]
-        for value in values:
+        for value in _values(saved, unit):
             if _is_module(value, unit):
                 yield self._diagnosis(value)
 
@@ -73,6 +73,18 @@ class SaveWholeModule(Rule):
         message = f"{_shown(value)} is pickled as a whole: the file depends on its class; save its state dict."
         fix = FixPlan("Save `state_dict()`", "unsafe", lambda edit: edit.insert_after(value, ".state_dict()"))
         return self.found(value, message, fixes=[fix])
+
+
+def _values(saved: ast.expr, unit: Unit) -> list[ast.expr]:
+    """What a file holds: the values of a mapping or list that is written out here or just before, or one value."""
+    display = unit.semantics.value_of(saved)
+    match display:
+        case ast.Dict(values=values):
+            return values
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return elements
+        case _:
+            return [saved]
 
 
 def _is_in_memory(target: ast.expr, unit: Unit) -> bool:
@@ -90,7 +102,7 @@ def _is_module(value: ast.expr, unit: Unit) -> bool:
     if isinstance(made, ast.Call) and unit.semantics.name(made.func).startswith(_NOT_PICKLED_BY_CLASS):
         return False
     kind = unit.semantics.kind(value)
-    return kind is not None and kind.is_module and kind.proven
+    return kind is not None and kind.is_module and kind.proven and kind.what is not What.LOSS
 
 
 def _shown(value: ast.expr) -> str:
