@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.idioms.origins import origin_of
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN, literal_of
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics, enclosing_function
 
 #: Functions of NumPy that give an array whatever they are given; ``numpy.mean`` and its like may give a number.
 _MAKERS = frozenset(
@@ -27,6 +28,7 @@ _DRAWS = {
     "numpy.random.normal": 3,
     "numpy.random.randint": 3,
 }
+_DEEPEST = 3
 _SAME = frozenset("astype copy reshape transpose flatten ravel squeeze".split())
 
 
@@ -66,29 +68,49 @@ def _is_sequence(semantics: Semantics, expression: ast.expr) -> bool:
     return kind is None or kind.what is not What.NUMBER
 
 
-def array_in_list(semantics: Semantics, expression: ast.expr | None) -> ast.expr | None:
-    """The first of the arrays of which a list or tuple consists; None unless it is a list of two or more arrays."""
-    value = semantics.value_of(expression)
+def array_in_list(semantics: Semantics, expression: ast.expr | None, depth: int = 0) -> ast.expr | None:
+    """The first of the arrays of which a list or tuple, or the lists in it, consist; None unless it is a list of two or
+    more arrays."""
+    value = origin_of(semantics, expression)
     match value:
-        case ast.List(elts=[first, _, *_]) | ast.Tuple(elts=[first, _, *_]) if is_array(semantics, first):
-            return first
-        case ast.ListComp(elt=element) if is_array(semantics, element):
-            return element
+        case ast.List(elts=[first, _, *_]) | ast.Tuple(elts=[first, _, *_]):
+            return _array(semantics, first, depth)
+        case ast.ListComp(elt=element):
+            return _array(semantics, element, depth)
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[ast.GeneratorExp(elt=element)]):
+            return _array(semantics, element, depth) if semantics.kind(value) is not None else None
+        case ast.BinOp(left=ast.List(elts=[first, *_]), op=ast.Mult()):
+            return _array(semantics, first, depth)
         case ast.List(elts=[]) if isinstance(expression, ast.Name):
             return _array_appended(semantics, expression)
     return None
 
 
+def _array(semantics: Semantics, element: ast.expr, depth: int) -> ast.expr | None:
+    """The element if it is an array, or the first array in it if it is a list."""
+    if is_array(semantics, element):
+        return element
+    match element:
+        case ast.List(elts=[first]) | ast.Tuple(elts=[first]) if is_array(semantics, first):
+            return first
+        case ast.List() | ast.Tuple() | ast.ListComp() if depth < _DEEPEST:
+            return array_in_list(semantics, element, depth + 1)
+    return None
+
+
 def _array_appended(semantics: Semantics, name: ast.Name) -> ast.expr | None:
     """The array that is appended to a list that begins empty, if only arrays are."""
-    function = enclosing_function(name)
-    if function is None or [item.kind for item in semantics.bindings(name)] != [Binding.ASSIGNMENT]:
+    if [item.kind for item in semantics.bindings(name)] != [Binding.ASSIGNMENT]:
         return None
+    function = enclosing_function(name)
     appended: list[ast.expr] = []
-    for node in nodes_within(function, ast.Call):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name.id), attr="append"), args=[element]):
-                appended.append(element)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name.id), attr="extend" | "insert")):
-                return None
+    for method in ("append", "extend", "insert"):
+        for call in semantics.module.calls_of(method):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name.id)), args=given):
+                    if enclosing_function(call) is not function:
+                        continue
+                    if method != "append" or len(given) != 1:
+                        return None
+                    appended.append(given[0])
     return appended[0] if appended and all(is_array(semantics, element) for element in appended) else None
