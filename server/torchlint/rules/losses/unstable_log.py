@@ -105,7 +105,7 @@ class UnstableLog(Rule):
         value = _single_use(inner, unit)
         form = _log_form(value, unit, is_direct=value is inner)
         if form is not None and not (guarded and form.replacement == "log1p"):
-            yield self._report(call, form, guarded)
+            yield self._report(call, form, guarded or _is_selected(call, unit))
 
     def _report(self, node: ast.expr, form: _Form, guarded: bool) -> Diagnosis:
         message = f"{_shown(node)} is unstable, {form.reason}: `{form.replacement}` computes it in one step."
@@ -260,6 +260,14 @@ def _without_guard(operand: ast.expr) -> tuple[ast.expr, bool]:
             return inner, True
         case _:
             return operand, False
+
+
+def _is_selected(call: ast.Call, unit: Unit) -> bool:
+    """Whether ``torch.where`` takes the value only where the formula is exact. Its gradient is still computed."""
+    holder = parent_of(call)
+    return (
+        isinstance(holder, ast.Call) and call in holder.args[1:] and unit.semantics.is_named(holder.func, "torch.where")
+    )
 
 
 def _single_use(expression: ast.expr, unit: Unit) -> ast.expr:
