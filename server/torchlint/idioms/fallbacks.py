@@ -22,7 +22,8 @@ _DEEPEST = 3
 
 def in_version_fallback(semantics: Semantics, node: ast.AST) -> bool:
     """Whether a node runs only where a version fits: in a ``try`` that expects something to be absent, under a test of
-    a version or of an attribute's presence, or after such a test that leaves the function."""
+    a version or of an attribute's presence, after such a test that leaves the function, or under a decorator that
+    names a version."""
     child, holder = node, parent_of(node)
     while holder is not None:
         match holder:
@@ -36,6 +37,9 @@ def in_version_fallback(semantics: Semantics, node: ast.AST) -> bool:
             case ast.BoolOp(values=values):
                 before = values[: values.index(child)] if child in values else []
                 if any(is_version_test(semantics, value) for value in before):
+                    return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                if any(_is_for_version(semantics, decorator) for decorator in holder.decorator_list):
                     return True
             case ast.With() | ast.AsyncWith():
                 if any(_suppresses_absence(semantics, item.context_expr) for item in holder.items):
@@ -94,6 +98,13 @@ def _suppresses_absence(semantics: Semantics, context: ast.expr) -> bool:
         and semantics.is_named(context.func, "contextlib.suppress")
         and any(isinstance(item, ast.Name) and item.id in _ABSENCE for item in context.args)
     )
+
+
+def _is_for_version(semantics: Semantics, decorator: ast.expr) -> bool:
+    """Whether a decorator keeps a function for some versions: ``@implement_for("torch", "2.2")``, ``@skipif(...)``."""
+    if not isinstance(decorator, ast.Call) or not is_version_test(semantics, decorator):
+        return False
+    return "deprecat" not in ast.unparse(decorator.func).lower()
 
 
 def _follows_version_exit(semantics: Semantics, holder: ast.AST, child: ast.AST) -> bool:
