@@ -3,13 +3,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.replicas import is_ddp
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.semantics import Semantics, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
-_DDP = "torch.nn.parallel.DistributedDataParallel"
 #: What cuts a value off from its graph.
 _CUT = frozenset(("detach", "item", "tolist", "numpy", "data"))
 
@@ -76,8 +76,7 @@ class ForwardBypassesDdp(Rule):
             case _:
                 return
         semantics = unit.semantics
-        kind = semantics.kind(wrapper)
-        if kind is None or kind.origin != _DDP or _is_in_no_sync(call) or _reduces_itself(semantics):
+        if not is_ddp(semantics, wrapper) or _is_in_no_sync(call) or _reduces_itself(semantics):
             return
         if _is_without_grad(call, semantics):
             return

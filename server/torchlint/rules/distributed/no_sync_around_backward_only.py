@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.replicas import is_ddp
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function
@@ -11,7 +12,6 @@ from torchlint.semantics.semantics import Semantics, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of, part_of
 
-_DDP = "torch.nn.parallel.DistributedDataParallel"
 #: Methods that run no model.
 _NO_FORWARD = frozenset("backward scale item detach mean sum div div_ float update append step clone".split())
 _SHARDED = ("FullyShardedDataParallel", "FSDP", "fully_shard")
@@ -84,9 +84,9 @@ class NoSyncAroundBackwardOnly(Rule):
 
 
 def _may_be_sharded(model: ast.expr | None, semantics: Semantics) -> bool:
-    kind = semantics.kind(model)
-    if kind is not None and kind.origin == _DDP:
+    if model is not None and is_ddp(semantics, model):
         return False
+    kind = semantics.kind(model)
     if kind is not None and kind.class_node is not None:
         return True  # a class of the file with a context of its own
     return any(semantics.module.mentions_call(name) for name in _SHARDED)
