@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.module_state import State, state_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.semantics import argument
@@ -102,7 +103,9 @@ def _is_module(value: ast.expr, unit: Unit) -> bool:
     if isinstance(made, ast.Call) and unit.semantics.name(made.func).startswith(_NOT_PICKLED_BY_CLASS):
         return False
     kind = unit.semantics.kind(value)
-    return kind is not None and kind.is_module and kind.proven and kind.what is not What.LOSS
+    if kind is None or not kind.is_module or not kind.proven:
+        return False
+    return kind.what is not What.LOSS or state_of(kind, unit.semantics) is State.WEIGHTS
 
 
 def _shown(value: ast.expr) -> str:
