@@ -4,8 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchlint.finding import Severity
 from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.stated import is_stated
+from torchlint.idioms.stated import comments_at
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Binding
@@ -47,7 +48,8 @@ class IgnoredIncompatibleKeys(Rule):
     ## Why is this bad?
 
     With `strict=False` keys that do not fit are passed over. When no key fits (a prefix such as `module.` or `model.`
-    is enough) nothing is loaded at all, and the model runs with random weights. Only the result tells.
+    is enough) nothing is loaded at all, and the model runs with random weights. Only the result tells. For weights from
+    an address, which do not change, it is a hint.
 
     ## Example
 
@@ -103,11 +105,31 @@ class IgnoredIncompatibleKeys(Rule):
             or any(k.arg not in _PARAMETERS for k in call.keywords)
         ):
             return
-        if _is_partial(state, unit, 0) or is_stated(call, _PARTIAL_STATED) or _is_strict_otherwise(call):
+        if _is_partial(state, unit, 0) or _is_strict_otherwise(call):
+            return
+        if any(_PARTIAL_STATED.search(comment) for comment in comments_at(call)):
             return
         shown = ast.unparse(call.func.value)
         message = f"Nothing looks at which keys `{shown}.load_state_dict(strict=False)` passes over: it may load none."
-        yield self.found(call, message)
+        yield self.found(call, message, severity=Severity.HINT if _is_downloaded(state, unit, 0) else None)
+
+
+def _is_downloaded(state: ast.expr, unit: Unit, depth: int) -> bool:
+    """Whether a state dict comes from an address: what is there is known to the author, unlike a file of the user."""
+    if depth > _DEEPEST:
+        return False
+    match state:
+        case ast.Name():
+            values = [item.value for item in unit.semantics.definitions(state)]
+            return bool(values) and all(
+                value is not None and _is_downloaded(value, unit, depth + 1) for value in values
+            )
+        case ast.Subscript(value=value) | ast.Call(func=ast.Attribute(attr="get", value=value)):
+            return _is_downloaded(value, unit, depth + 1)
+        case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)):
+            return called.endswith("_url")
+        case _:
+            return False
 
 
 def _is_module(call: ast.Call, semantics: Semantics) -> bool:
