@@ -301,7 +301,7 @@ class _Search:
         if any(call.args and semantics.class_of_self(call.args[0]) is owner for call in module.calls_of("getattr")):
             return False
         holders = (owner, *semantics.local_bases(owner))
-        return not any(_gives_self(method) for holder in holders for method in module.methods(holder))
+        return not any(gives_self(method) for holder in holders for method in module.methods(holder))
 
     def _trains_itself(self, owner: ast.ClassDef) -> bool:
         """Whether a class of modules has an optimizer of its own, and nothing takes its parameters as a whole."""
@@ -353,7 +353,7 @@ def _parameter(call: ast.Call, function: FunctionNode, node: ast.expr, keyword: 
     return named[position] if position < len(named) else None
 
 
-def _gives_self(method: FunctionNode) -> bool:
+def gives_self(method: FunctionNode) -> bool:
     """Whether a method gives ``self`` away as a whole."""
     own = first_parameter(method)
     for name in nodes_within(method, ast.Name):

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from torchlint import torch_api
 from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.module_uses import gives_self
 from torchlint.idioms.training import statement_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.module import enclosing_function, scope_at
-from torchlint.semantics.semantics import argument, nodes_within
+from torchlint.semantics.semantics import Semantics, argument, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
@@ -34,7 +35,8 @@ class UnusedScheduler(Rule):
     """## What it does
 
     Reports a learning rate scheduler that is built into a local variable and never stepped: nothing uses the variable,
-    or only its state is saved and printed.
+    or only its state is saved and printed. Also one that a program keeps in an attribute of a class of its own, which
+    nothing in the program reads.
 
     ## Why is this bad?
 
@@ -94,21 +96,23 @@ class UnusedScheduler(Rule):
         target = _bound_to(call)
         if target is None or is_expected_to_raise(call):
             return
-        uses = _uses(target, unit)
+        uses = _uses(target, unit) if isinstance(target, ast.Name) else _uses_of_attribute(target, unit)
         if uses is None or not all(_only_looks(use) for use in uses):
             return
+        name = ast.unparse(target)
         optimizer = argument(call, 0, "optimizer")
         shown = ast.unparse(optimizer) if isinstance(optimizer, ast.Name | ast.Attribute) else ""
         rate = f"the learning rate of `{shown}`" if shown else "the learning rate"
         if uses:
-            message = f"`{target.id}` is looked at but never stepped: {rate} does not follow it."
+            message = f"`{name}` is looked at but never stepped: {rate} does not follow it."
         else:
-            message = f"`{target.id}` is never used, so nothing steps it: {rate} does not follow it."
+            message = f"`{name}` is never used, so nothing steps it: {rate} does not follow it."
         yield self.found(call, message, related=[(use, "only looked at here") for use in uses[:3]])
 
 
-def _bound_to(call: ast.Call) -> ast.Name | None:
-    """The only name that a scheduler is bound to where it is built, if that does not say that it is unused."""
+def _bound_to(call: ast.Call) -> ast.Name | ast.Attribute | None:
+    """The only name, or attribute, that a scheduler is bound to where it is built, if that does not say that it is
+    unused."""
     node: ast.expr = call
     position: int | None = None
     holder = parent_of(node)
@@ -129,7 +133,11 @@ def _bound_to(call: ast.Call) -> ast.Name | None:
         if len(target.elts) != len(node.elts):
             return None
         target = target.elts[position]
-    return target if isinstance(target, ast.Name) and not target.id.startswith(("_", "unused")) else None
+    match target:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if not name.startswith(("_", "unused")):
+            return target
+        case _:
+            return None
 
 
 def _uses(target: ast.Name, unit: Unit) -> list[ast.Name] | None:
@@ -148,6 +156,42 @@ def _uses(target: ast.Name, unit: Unit) -> list[ast.Name] | None:
     statement = statement_of(target)
     reads = (name for name in names if name.id == target.id and isinstance(name.ctx, ast.Load))
     return [name for name in reads if any(found.node is statement for found in semantics.definitions(name))]
+
+
+def _uses_of_attribute(target: ast.Attribute, unit: Unit) -> list[ast.Name] | None:
+    """No uses, where a program keeps the scheduler on an object of its own class, which runs the training, and nothing
+    in the file reads such an attribute; else None."""
+    semantics = unit.semantics
+    module = semantics.module
+    owner = semantics.class_of_self(target.value)
+    if owner is None or semantics.has_unknown_base(owner) or semantics.is_module_class(owner):
+        return None
+    built = [call for call in module.calls_of(owner.name) if semantics.local_class(call.func) is owner]
+    if module.is_base(owner.name) or not built or not all(_stays_here(call, semantics) for call in built):
+        return None
+    if not unit.in_notebook and not module.reads_name("__name__"):
+        return None
+    if any(map(module.reads_attribute, (target.attr, "__dict__"))):
+        return None
+    if any(map(module.mentions_call, ("getattr", "attrgetter"))) or any(map(module.reads_name, _READS_ALL)):
+        return None
+    methods = module.methods(owner)
+    if any(gives_self(method) for method in methods):
+        return None
+    calls = (call for method in methods for call in nodes_within(method, ast.Call))
+    trains = any(isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "backward" for call in calls)
+    return [] if trains else None
+
+
+def _stays_here(build: ast.Call, semantics: Semantics) -> bool:
+    """Whether an object is only asked for its attributes and methods."""
+    match parent_of(build):
+        case ast.Attribute():
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return all(isinstance(parent_of(use), ast.Attribute) for use in semantics.module.uses_of_name(name))
+        case _:
+            return False
 
 
 def _is_script(target: ast.Name, unit: Unit) -> bool:
