@@ -4,12 +4,13 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
+from torchlint.idioms.module_state import State, state_of
 from torchlint.idioms.tensors_made_here import MOVES, is_made_here
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.scopes import AttributeWrite
-from torchlint.semantics.semantics import Semantics
+from torchlint.semantics.scopes import AttributeWrite, FunctionNode
+from torchlint.semantics.semantics import Semantics, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
@@ -135,14 +136,31 @@ def _use_in_forward(name: str, view: ClassView) -> ast.Attribute | None:
         for node in self_attributes(method):
             if node.attr != name:
                 continue
-            if not isinstance(node.ctx, ast.Load) or _is_moved(node, view.semantics):
+            if not isinstance(node.ctx, ast.Load):
                 return None
-            if found is None and _computes(node, view.semantics):
-                found = node
+            for use in _uses(node, method):
+                if _is_moved(use, view.semantics):
+                    return None
+                if found is None and _computes(use, view.semantics):
+                    found = node
     return found
 
 
-def _is_moved(node: ast.Attribute, semantics: Semantics) -> bool:
+def _uses(node: ast.Attribute, method: FunctionNode) -> list[ast.expr]:
+    """Where a method uses what it reads: at the place, or all uses of the variable that holds it, or a part of it."""
+    read: ast.expr = node
+    parent = parent_of(node)
+    while isinstance(parent, ast.Subscript) and parent.value is read:
+        read, parent = parent, parent_of(parent)
+    match parent:
+        case ast.Assign(targets=[ast.Name(id=held)], value=value) if value is read:
+            names = (name for name in nodes_within(method, ast.Name) if isinstance(name, ast.Name))
+            return [name for name in names if name.id == held and isinstance(name.ctx, ast.Load)]
+        case _:
+            return [node]
+
+
+def _is_moved(node: ast.expr, semantics: Semantics) -> bool:
     """Whether a use is followed by a move (``self.mask[:n].to(x.device)``), or hands the tensor to who may move it."""
     current: ast.AST = node
     parent = parent_of(current)
@@ -161,8 +179,8 @@ def _is_moved(node: ast.Attribute, semantics: Semantics) -> bool:
 
 
 def _may_move(call: ast.Call, semantics: Semantics) -> bool:
-    """Whether a call may move the tensor that it is given: all but functions of torch and methods of tensors."""
-    if semantics.name(call.func).startswith("torch."):
+    """Whether a call may move the tensor it is given: all but functions of torch, layers and methods of tensors."""
+    if semantics.name(call.func).startswith("torch.") or _is_layer(call, semantics):
         return False
     if not isinstance(call.func, ast.Attribute) or call.func.attr in MOVES:
         return True
@@ -170,7 +188,20 @@ def _may_move(call: ast.Call, semantics: Semantics) -> bool:
     return kind is None or not kind.is_tensor
 
 
-def _computes(node: ast.Attribute, semantics: Semantics) -> bool:
+def _is_layer(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a layer of torch that has weights is called."""
+    kind = semantics.kind(call.func)
+    return (
+        kind is not None
+        and kind.proven
+        and kind.is_module
+        and kind.class_node is None
+        and kind.origin.startswith("torch.nn.")
+        and state_of(kind, semantics) is State.WEIGHTS
+    )
+
+
+def _computes(node: ast.expr, semantics: Semantics) -> bool:
     """Whether a use is an operand beside another tensor."""
     current: ast.AST = node
     parent = parent_of(current)
@@ -178,6 +209,8 @@ def _computes(node: ast.Attribute, semantics: Semantics) -> bool:
         if isinstance(parent, ast.Attribute) and parent.attr in _LOOKS:
             return False
         if isinstance(parent, ast.Call) and parent.func is not current:
+            if _is_layer(parent, semantics):
+                return True
             name = semantics.name(parent.func)
             return name.startswith("torch.") and len(parent.args) > 1 and torch_api.returns_tensor(name)
         if isinstance(parent, ast.Subscript) and parent.value is not current:
