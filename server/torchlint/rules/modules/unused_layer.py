@@ -100,19 +100,16 @@ class UnusedLayer(Rule):
         yield from self._check_base(forward, view)
         if view.method("__init__") is None or next(self_attributes(forward), None) is None:
             return  # a `forward` that uses nothing of the module is not what runs its layers
+        reads = _reads(view)
         for name in view.attributes:
+            used = reads.get(name, ())
+            if not all(_initialises(read, view.semantics) for read in used):
+                continue
             write = _layer(name, view)
             if write is None or view.semantics.module.reads_attribute(name, of_others=True):
                 continue
-            reads = [
-                read
-                for owner in (view.node, *view.semantics.local_bases(view.node))
-                for read in _reads(owner, name, view)
-            ]
-            if is_stated(write.statement, _KEPT):
-                continue
-            if all(_initialises(read, view.semantics) for read in reads):
-                yield self._unused(name, write, bool(reads), view)
+            if not is_stated(write.statement, _KEPT):
+                yield self._unused(name, write, bool(used), view)
 
     def _unused(self, name: str, write: AttributeWrite, initialised: bool, view: ClassView) -> Diagnosis:
         place = write.target
@@ -149,12 +146,15 @@ class UnusedLayer(Rule):
         )
 
 
-def _reads(owner: ast.ClassDef, name: str, view: ClassView) -> Iterator[ast.Attribute]:
-    """Each ``self.<name>`` that the methods of a class read, or delete."""
-    for method in view.semantics.module.methods(owner):
-        for node in self_attributes(method):
-            if node.attr == name and not isinstance(node.ctx, ast.Store):
-                yield node
+def _reads(view: ClassView) -> dict[str, list[ast.Attribute]]:
+    """Each ``self.<name>`` that the methods of a class and of its bases in the file read, or delete, by name."""
+    found: dict[str, list[ast.Attribute]] = {}
+    for owner in (view.node, *view.semantics.local_bases(view.node)):
+        for method in view.semantics.module.methods(owner):
+            for node in self_attributes(method):
+                if not isinstance(node.ctx, ast.Store):
+                    found.setdefault(node.attr, []).append(node)
+    return found
 
 
 def _initialises(read: ast.Attribute, semantics: Semantics) -> bool:
