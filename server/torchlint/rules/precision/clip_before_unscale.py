@@ -84,7 +84,8 @@ class ClipBeforeUnscale(Rule):
 
     ## Exceptions
 
-    Gradients that a helper unscales, and objects that are no `GradScaler`.
+    Gradients that a helper unscales, clipping under a test of `scaler.is_enabled()`, and objects that are no
+    `GradScaler`.
 
     ## References
 

@@ -88,7 +88,7 @@ class MissingNoGrad(Rule):
     ## Exceptions
 
     Evaluations that take gradients (attacks, saliency maps, forces), frozen models, callers that turn gradients off,
-    unknown context managers and decorators, and loops that a framework owns.
+    unknown context managers and decorators, loops that a framework owns, and unit tests.
 
     ## References
 

@@ -78,8 +78,9 @@ class OptimizerRecreatedEveryEpoch(Rule):
 
     ## Exceptions
 
-    Plain SGD, which has no state; loops over folds, clients, tasks or trials; a module that is made anew too; an
-    optimizer that is built under a condition, whose state is loaded, or that a comment says to be reset.
+    Plain SGD, which has no state; loops over folds, clients, tasks or trials, and those that freeze or unfreeze; a
+    module that is made anew too; an optimizer that is built under a condition, whose state is loaded, or that a comment
+    says to be reset.
 
     ## References
 
