@@ -68,8 +68,9 @@ class UnregisteredTensor(Rule):
 
     ## Exceptions
 
-    Tensors that are moved where they are used, made with a device, or written again later; tensors of one number, which
-    may stay on the CPU; Lightning modules; classes that move their tensors themselves.
+    Tensors that are moved where they are used, made with a device, or written again later; tensors of one number, and
+    single elements (`schedule[epoch]`), which may stay on the CPU; Lightning modules; classes that move their tensors
+    themselves.
 
     ## References
 
@@ -150,7 +151,7 @@ def _uses(node: ast.Attribute, method: FunctionNode) -> list[ast.expr]:
     """Where a method uses what it reads: at the place, or all uses of the variable that holds it, or a part of it."""
     read: ast.expr = node
     parent = parent_of(node)
-    while isinstance(parent, ast.Subscript) and parent.value is read:
+    while isinstance(parent, ast.Subscript) and parent.value is read and not _may_be_one_number(parent):
         read, parent = parent, parent_of(parent)
     match parent:
         case ast.Assign(targets=[ast.Name(id=held)], value=value) if value is read:
@@ -201,6 +202,14 @@ def _is_layer(call: ast.Call, semantics: Semantics) -> bool:
     )
 
 
+def _may_be_one_number(part: ast.Subscript) -> bool:
+    """Whether a part may be a single element, which may stay on the CPU: so may ``table[i]``, but not ``table[:n]``."""
+    given = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+    return not any(
+        isinstance(item, ast.Slice) or (isinstance(item, ast.Constant) and item.value in (None, ...)) for item in given
+    )
+
+
 def _computes(node: ast.expr, semantics: Semantics) -> bool:
     """Whether a use is an operand beside another tensor."""
     current: ast.AST = node
@@ -213,7 +222,7 @@ def _computes(node: ast.expr, semantics: Semantics) -> bool:
                 return True
             name = semantics.name(parent.func)
             return name.startswith("torch.") and len(parent.args) > 1 and torch_api.returns_tensor(name)
-        if isinstance(parent, ast.Subscript) and parent.value is not current:
+        if isinstance(parent, ast.Subscript) and (parent.value is not current or _may_be_one_number(parent)):
             return False
         current, parent = parent, parent_of(parent)
     if isinstance(parent, ast.BinOp):
