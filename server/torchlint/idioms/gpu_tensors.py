@@ -1,16 +1,19 @@
-"""Tensors that are certainly on the GPU, where there is one: moved there, or computed from what was."""
+"""Tensors that are certainly on the GPU, where there is one (moved there, or computed from what was), or on the CPU."""
 
 from __future__ import annotations
 
 import ast
 
 from torchlint.idioms.cuda import is_cuda_device, moves_to_cuda
-from torchlint.idioms.origins import KEEPING, RESHAPING, operation_of
+from torchlint.idioms.devices import device_evidence
+from torchlint.idioms.origins import KEEPING, RESHAPING, operation_of, origin_of
+from torchlint.idioms.tensor_sizes import ELEMENTWISE
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics, argument, element_of
-from torchlint.torch_api import tensor_method
+from torchlint.torch_api import factory_facts, tensor_method
 
 _DEEPEST = 8
+_LONGEST_WAY = 12
 #: What leaves the GPU, or may.
 _LEAVING = frozenset("cpu to item tolist numpy type new_tensor".split())
 
@@ -68,4 +71,31 @@ def _call(semantics: Semantics, call: ast.Call, depth: int) -> ast.expr | None:
     facts = tensor_method(operation)
     if operation in RESHAPING or operation in KEEPING or (facts is not None and facts.returns in ("tensor", "self")):
         return moved_to_gpu(semantics, operand, depth + 1)
+    return None
+
+
+def is_on_cpu(semantics: Semantics, tensor: ast.expr) -> bool | None:
+    """Whether a tensor was made on the CPU; False where it was made elsewhere or moved, None where that is not seen."""
+    value = origin_of(semantics, tensor)
+    for _ in range(_LONGEST_WAY):
+        if not isinstance(value, ast.Call):
+            return None
+        device = argument(value, None, "device")
+        if device is not None:
+            return semantics.literal(device) == "cpu"
+        if semantics.is_named(value.func, "torch.nn.Parameter"):
+            return False  # it goes where its module goes
+        operation, operand = operation_of(semantics, value)
+        if operation == "cuda":
+            return False
+        if operation == "cpu":
+            return True
+        if operation == "to" and value.args and device_evidence(semantics, value.args[0]) is not None:
+            return semantics.literal(value.args[0]) == "cpu"
+        factory = factory_facts(semantics.name(value.func))
+        if factory is not None and not factory.like:
+            return True
+        if operand is None or (factory is None and operation not in ELEMENTWISE | RESHAPING):
+            return None
+        value = origin_of(semantics, operand)
     return None

@@ -5,21 +5,18 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.devices import device_evidence
+from torchlint.idioms.gpu_tensors import is_on_cpu
 from torchlint.idioms.invariants import LoopNode, loops_around, may_be_changed, stays_the_same
-from torchlint.idioms.origins import RESHAPING, operation_of, origin_of
-from torchlint.idioms.tensor_sizes import ELEMENTWISE
 from torchlint.idioms.training import statement_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.module import scope_at
 from torchlint.semantics.scopes import dotted
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics, has_unknown_arguments, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
-from torchlint.torch_api import factory_facts
 
 _MOVES = ("to", "cuda", "cpu", "to_empty", "load")
-_LONGEST_WAY = 12
 
 
 class RedundantTransfer(Rule):
@@ -97,7 +94,7 @@ class RedundantTransfer(Rule):
                 "walked through for nothing."
             )
         elif kind.is_tensor and not _changes(call, path, loop, semantics) and not _is_measured(loop):
-            on_cpu = _is_on_cpu(receiver, semantics)
+            on_cpu = is_on_cpu(semantics, receiver)
             if on_cpu is False:
                 return
             copied = "copied again in each" if on_cpu else "moved in each, which copies it unless it is there already"
@@ -164,29 +161,6 @@ def _is_measured(loop: LoopNode) -> bool:
         isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "synchronize"
         for call in nodes_within(loop, ast.Call)
     )
-
-
-def _is_on_cpu(tensor: ast.expr, semantics: Semantics) -> bool | None:
-    """Whether a tensor was made on the CPU; False where it was made elsewhere or moved; None where that is not seen."""
-    value = origin_of(semantics, tensor)
-    for _ in range(_LONGEST_WAY):
-        if not isinstance(value, ast.Call):
-            return None
-        device = argument(value, None, "device")
-        if device is not None:
-            return semantics.literal(device) == "cpu"
-        operation, operand = operation_of(semantics, value)
-        if operation in ("to", "cuda") and (operation == "cuda" or _is_move(value, semantics)):
-            return bool(value.args) and semantics.literal(value.args[0]) == "cpu"
-        if operation == "cpu":
-            return True
-        factory = factory_facts(semantics.name(value.func))
-        if factory is not None and not factory.like:
-            return True
-        if operand is None or (factory is None and operation not in ELEMENTWISE | RESHAPING):
-            return None
-        value = origin_of(semantics, operand)
-    return None
 
 
 def _is_moved_here_alone(call: ast.Call, kind: Kind, semantics: Semantics) -> bool:
