@@ -115,6 +115,8 @@ def _counts_of(semantics: Semantics, divisor: ast.expr) -> list[_Count]:
     match divisor:
         case ast.Call(func=ast.Name(id="float" | "int" | "max"), args=[inner, *_]):
             return _counts_of(semantics, inner)
+    if isinstance(divisor, ast.Subscript):
+        return list(_counts_of_entry(semantics, divisor))
     value = semantics.value_of(divisor)
     match value:
         case ast.Call(func=ast.Name(id="len") as function, args=[counted]) if not semantics.definitions(function):
@@ -128,6 +130,34 @@ def _counts_of(semantics: Semantics, divisor: ast.expr) -> list[_Count]:
             return [_Count(name) for name in _loaders_over(semantics, counted)]
         case _:
             return []
+
+
+def _counts_of_entry(semantics: Semantics, entry: ast.Subscript) -> Iterator[_Count]:
+    """The loaders of ``sizes[phase]``, where all sizes and all loaders are made of the same datasets:
+    ``sizes = {x: len(data[x]) for x in phases}``, ``loaders = {x: DataLoader(data[x], ...) for x in phases}``."""
+    match semantics.value_of(entry.value):
+        case ast.DictComp(
+            key=ast.Name(id=key),
+            value=ast.Call(func=ast.Name(id="len"), args=[ast.Subscript(value=data, slice=ast.Name(id=at))]),
+        ) if key == at:
+            pass
+        case _:
+            return
+    for call in semantics.module.calls_of("DataLoader"):
+        made = parent_of(call)
+        statement = parent_of(made) if made is not None else None
+        match made, loader_argument(call, "dataset"):
+            case (
+                ast.DictComp(key=ast.Name(id=key), value=value),
+                ast.Subscript(value=source, slice=ast.Name(id=at)),
+            ) if value is call and key == at and ast.unparse(source) == ast.unparse(data):
+                pass
+            case _:
+                continue
+        if not semantics.is_named(call.func, LOADER) or _gives_one(call, semantics):
+            continue
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            yield _Count(f"{ast.unparse(statement.targets[0])}[{ast.unparse(entry.slice)}]")
 
 
 def _counted_in_loops(divisor: ast.expr, unit: Unit) -> Iterator[_Count]:
@@ -170,6 +200,10 @@ def _additions(total: ast.expr, unit: Unit) -> Iterator[tuple[ast.expr, ast.For]
     else changes."""
     if isinstance(total, ast.Call) and isinstance(total.func, ast.Name) and total.func.id == "float" and total.args:
         total = total.args[0]
+    match total:
+        case ast.Call(func=function, args=[ast.Name() as losses]) if _is_sum(unit.semantics, function):
+            yield from _appended(losses, unit)
+            return
     if not isinstance(total, ast.Name):
         return
     found: list[tuple[ast.expr, ast.For]] = []
@@ -193,6 +227,25 @@ def _additions(total: ast.expr, unit: Unit) -> Iterator[tuple[ast.expr, ast.For]
         if loop is not None:
             found.append((added, loop))
     yield from found
+
+
+def _is_sum(semantics: Semantics, function: ast.expr) -> bool:
+    if isinstance(function, ast.Name) and function.id == "sum" and not semantics.definitions(function):
+        return True
+    return semantics.is_named(function, "numpy.sum")
+
+
+def _appended(losses: ast.Name, unit: Unit) -> Iterator[tuple[ast.expr, ast.For]]:
+    """What loops put into a list that starts empty and that only ``append`` fills."""
+    bindings = unit.semantics.bindings(losses)
+    if not all(isinstance(binding.value, ast.List) and not binding.value.elts for binding in bindings):
+        return
+    for call in unit.all(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Name() as name, attr="append"), args=[added]):
+                loop = _loop_around(call)
+                if loop is not None and name.id == losses.id and unit.semantics.bindings(name) == bindings:
+                    yield added, loop
 
 
 def _loop_around(node: ast.AST) -> ast.For | None:
@@ -224,8 +277,11 @@ def _gives_single_samples(loop: ast.For, semantics: Semantics) -> bool:
         source = source.args[0]
     kind = semantics.kind(source)
     build = kind.node if kind is not None else None
-    if not isinstance(build, ast.Call) or not semantics.is_named(build.func, LOADER):
-        return False
+    return isinstance(build, ast.Call) and semantics.is_named(build.func, LOADER) and _gives_one(build, semantics)
+
+
+def _gives_one(build: ast.Call, semantics: Semantics) -> bool:
+    """Whether a loader certainly gives single samples."""
     if has_unknown_arguments(build) or loader_argument(build, "batch_sampler") is not None:
         return False
     size = loader_argument(build, "batch_size")
