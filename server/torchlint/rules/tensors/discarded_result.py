@@ -79,6 +79,11 @@ class DiscardedResult(Rule):
             return
         shown, result = _short(tensor), _short(call)
         message = f"`{result}` returns a new tensor, which is thrown away: `{shown}` stays as it was."
+        if isinstance(tensor, ast.Call) and _tail(tensor.func).endswith("_"):
+            message = (
+                f"`.{_tail(call.func)}()` returns a new tensor, which is thrown away: only `{_tail(tensor.func)}` "
+                "works in place."
+            )
         fixes = []
         if isinstance(tensor, ast.Name) or (isinstance(tensor, ast.Attribute) and tensor.attr != "data"):
             fixes = [
