@@ -89,7 +89,7 @@ class LegacyTensorConstructor(Rule):
         semantics = unit.semantics
         if len(call.args) == 1 and array_in_list(semantics, call.args[0]) is not None:
             return
-        meaning = _meaning(semantics, call)
+        meaning = _meaning(semantics, call) or ("size" if _is_filled(call) else "")
         message = f"`{ast.unparse(call.func)}` is a legacy constructor{_SAYS[meaning]}"
         name = semantics.name(call.func)
         by = _REPLACED_BY.get(meaning)
@@ -106,7 +106,7 @@ def _meaning(semantics: Semantics, call: ast.Call) -> str:
         return ""
     if not call.args:
         return "nothing" if not call.keywords else ""
-    if len(call.args) > 1 or _is_filled(call):
+    if len(call.args) > 1:
         return "size"
     (given,) = call.args
     value = semantics.value_of(given)
@@ -142,7 +142,8 @@ def _is_tensor(semantics: Semantics, expression: ast.expr) -> bool:
 def _is_filled(call: ast.Call) -> bool:
     """Whether the elements are overwritten at once, as in ``FloatTensor(n).uniform_()``."""
     holder = parent_of(call)
-    return isinstance(holder, ast.Attribute) and holder.attr in _FILLING
+    given = [*call.args, *(item.value for item in call.keywords if item.arg is None)]
+    return len(given) == 1 and isinstance(holder, ast.Attribute) and holder.attr in _FILLING
 
 
 def _is_whole(semantics: Semantics, value: ast.expr) -> bool:
