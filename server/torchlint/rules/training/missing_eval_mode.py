@@ -37,6 +37,10 @@ _ON_PURPOSE = re.compile(
     r"|rollout|collect|warm|discrim|gan|latent|embed|memory_bank|feature_bank|cluster",
     re.IGNORECASE,
 )
+#: Functions that evaluate for certain, whatever stands in them; ``test_`` is a unit test.
+_EVALUATES_DATA = re.compile(
+    r"(^|_)(evaluate|evaluation|validate|validation|eval|val)(_|$)|^test(_(epoch|model|loop))?$"
+)
 
 
 class MissingEvalMode(Rule):
@@ -113,7 +117,7 @@ class MissingEvalMode(Rule):
     fix = FixKind.UNSAFE
     summary = "Dropout and batch normalization behave as in training during the evaluation."
 
-    @on_flow("no_grad", "inference_mode", "set_grad_enabled", outermost=True)
+    @on_flow("no_grad", "inference_mode", "set_grad_enabled", "backward", outermost=True)
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         if Duty.MODES in owned_duties(semantics, root.function):
@@ -141,13 +145,18 @@ class MissingEvalMode(Rule):
                 key = loop.node if loop is not None else violation.action.node
                 if key not in told:
                     told.add(key)
-                    yield self._diagnosis(violation, layer, loop, _goes_on(found, violation.action, events))
+                    finding = self._diagnosis(violation, layer, loop, _goes_on(found, violation.action, events))
+                    without_grad = is_without_grad(semantics, found.places[violation.action].contexts)
+                    yield finding if without_grad else replace(finding, fixes=())  # ``eval()`` alone is half of it
 
     def _is_evaluation(self, found: Training, call: Action, module: Ref, root: Root) -> bool:
-        """Whether a forward pass is part of an evaluation: under ``no_grad``, in a loop over data or in a function that
-        says so, with a result that is used."""
+        """Whether a forward pass is part of an evaluation: under ``no_grad`` or beside training, in a loop over data or
+        in a function that says so, with a result that is used."""
         place = found.places[call]
-        if not is_without_grad(found.semantics, place.contexts) or isinstance(parent_of(call.node), ast.Expr):
+        if isinstance(parent_of(call.node), ast.Expr):
+            return False
+        without_grad = is_without_grad(found.semantics, place.contexts)
+        if not without_grad and not self._is_beside_training(found, call, module, root):
             return False
         if _ON_PURPOSE.search(f"{modes.names_around(place, root.function)} {module.shown}"):
             return False
@@ -157,14 +166,26 @@ class MissingEvalMode(Rule):
         in_loop = any(enclosing_function(loop.node) is function for loop in place.loops)
         return not in_loop and modes.calls_itself_evaluation(place, root.function)
 
+    def _is_beside_training(self, found: Training, call: Action, module: Ref, root: Root) -> bool:
+        """Whether a forward pass is in a loop of a function that says it evaluates, called by code that trains, where
+        nobody has heard of ``eval()`` nor of ``no_grad``."""
+        place = found.places[call]
+        function = place.calls[-1].function if place.calls else None
+        if function is None or not found.trains or not _EVALUATES_DATA.search(function.name):
+            return False
+        loop = evaluation_loop(found, call, root.function)
+        inside = loop is not None and enclosing_function(loop.node) is function
+        return inside and self._is_never_switched(found, module) and not _has_backward(function)
+
     def _is_never_switched(self, found: Training, module: Ref) -> bool:
         """Whether a module was built in this file and nothing in the file calls ``eval`` or ``train``. The mode of a
         part of another module is set by whoever has that."""
-        mentions = found.semantics.module.mentions_call
+        calls = [call for name in ("eval", "train") for call in found.semantics.module.calls_of(name)]
         holder = enclosing_class(found.root.function) if found.root.function is not None else None
         if holder is not None and found.semantics.is_module_class(holder):
             return False
-        return constructions(found.semantics, module.node).complete and not (mentions("eval") or mentions("train"))
+        switched = any(isinstance(call.func, ast.Attribute) for call in calls)  # ``train(x)`` is a function
+        return constructions(found.semantics, module.node).complete and not switched
 
     def _diagnosis(self, violation: Violation, layer: str, loop: Loop | None, goes_on: bool) -> Diagnosis:
         call = violation.action
@@ -191,6 +212,10 @@ class MissingEvalMode(Rule):
 def _switch(violation: Violation) -> Action | None:
     """What put the module into training mode: ``train()`` or its construction."""
     return next((step.action for step in reversed(violation.trail) if step.event == modes.TRAIN), None)
+
+
+def _has_backward(function: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr in ("backward", "grad") for node in ast.walk(function))
 
 
 def _goes_on(found: Training, call: Action, events: Callable[[Action], tuple[str, ...]]) -> bool:
