@@ -110,7 +110,7 @@ class ModuleMissingFromOptimizer(Rule):
             message = f"The parameter group `{group.name}` is filled, but `{kind}` does not receive it."
             yield self.found(call, message, related=[(group.node, "the group"), (group.filled, "filled here")])
             return
-        missing = list(_missing_from(semantics, call, given))
+        missing = list(_missing_from(semantics, call))
         if missing:
             yield self._diagnosis(semantics, call, missing)
 
@@ -126,24 +126,39 @@ class ModuleMissingFromOptimizer(Rule):
         return self.found(optimizer, message, related=related)
 
 
-def _missing_from(semantics: Semantics, optimizer: ast.Call, given: ast.expr) -> Iterator[_Missing]:
+def _missing_from(semantics: Semantics, optimizer: ast.Call) -> Iterator[_Missing]:
     """The modules that share a loss with those of an optimizer and that no optimizer has."""
-    trained = _origins_given(semantics, given)
+    optimizers = _optimizers(semantics)
+    trained = optimizers.get(optimizer)
     if not trained:
         return
     told: set[ast.AST] = set()
-    for calls in _losses(semantics).values():
-        origins = {call: _origins(semantics, call.func) for call in calls}
+    for origins in _losses(semantics):
         known = frozenset[ast.AST]().union(*origins.values())
-        if trained.isdisjoint(known) or _first_with(semantics, known) is not optimizer:
+        # The first optimizer that trains one of these modules stands for the others.
+        first = next((build for build, given in optimizers.items() if not known.isdisjoint(given)), None)
+        if first is not optimizer:
             continue
         for call, found in origins.items():
-            if trained & found:
-                continue
-            missing = _missing(semantics, call)
+            missing = _missing(semantics, call) if trained.isdisjoint(found) else None
             if missing is not None and missing.build not in told:
                 told.add(missing.build)
                 yield missing
+
+
+def _optimizers(semantics: Semantics) -> dict[ast.Call, frozenset[ast.AST]]:
+    """The optimizers that are built in the file, with what builds the modules that each is given."""
+
+    def compute() -> dict[ast.Call, frozenset[ast.AST]]:
+        found: dict[ast.Call, frozenset[ast.AST]] = {}
+        for name in _LAST_NAMES:
+            for call in semantics.module.calls_of(name):
+                given = argument(call, 0, "params")
+                if given is not None and semantics.is_named(call.func, *_OPTIMIZERS):
+                    found[call] = _origins_given(semantics, given)
+        return found
+
+    return semantics.module.memo.get(("modules of optimizers",), compute, {})
 
 
 def _origins_given(semantics: Semantics, given: ast.expr) -> frozenset[ast.AST]:
@@ -188,31 +203,17 @@ def _origins(semantics: Semantics, module: ast.expr) -> frozenset[ast.AST]:
     return frozenset(found)
 
 
-def _losses(semantics: Semantics) -> dict[ast.Call, tuple[ast.Call, ...]]:
-    """The calls of modules that each backward pass of the file goes through."""
+def _losses(semantics: Semantics) -> tuple[dict[ast.Call, frozenset[ast.AST]], ...]:
+    """The calls of modules that each backward pass of the file goes through, with what builds each module."""
 
-    def compute() -> dict[ast.Call, tuple[ast.Call, ...]]:
+    def compute() -> tuple[dict[ast.Call, frozenset[ast.AST]], ...]:
         asked = AskedModules(semantics, _TOLD_BY)
-        found: dict[ast.Call, tuple[ast.Call, ...]] = {}
-        for backward in semantics.module.calls_of("backward"):
-            loss = loss_of(semantics, backward) if isinstance(backward.func, ast.Attribute) else None
-            if loss is not None:
-                found[backward] = tuple(sources_of(semantics, loss, trained=asked).calls)
-        return found
+        backward = [call for call in semantics.module.calls_of("backward") if isinstance(call.func, ast.Attribute)]
+        losses = [loss for call in backward if (loss := loss_of(semantics, call)) is not None]
+        calls = [sources_of(semantics, loss, trained=asked).calls for loss in losses]
+        return tuple({call: _origins(semantics, call.func) for call in found} for found in calls if len(found) > 1)
 
-    return semantics.module.memo.cached(("modules of losses",), compute, {})
-
-
-def _first_with(semantics: Semantics, origins: frozenset[ast.AST]) -> ast.Call | None:
-    """The first optimizer of the file that trains one of some modules: it stands for the others."""
-    for name in _LAST_NAMES:
-        for call in semantics.module.calls_of(name):
-            given = argument(call, 0, "params")
-            if given is None or not semantics.is_named(call.func, *_OPTIMIZERS):
-                continue
-            if not origins.isdisjoint(_origins_given(semantics, given)):
-                return call
-    return None
+    return semantics.module.memo.get(("modules of losses",), compute, ())
 
 
 def _missing(semantics: Semantics, call: ast.Call) -> _Missing | None:
