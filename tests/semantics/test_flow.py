@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 
+from tests.semantics.meaning import Meaning
 from torchlint.semantics.debug import print_flow
+from torchlint.semantics.flow import actions
+from torchlint.semantics.unit import flow_of
 from torchlint.text import Document
 
 MODEL = (
@@ -120,3 +123,48 @@ def test_recursion_ends() -> None:
             again(opt, n - 1)
     """
     assert flow(code, "again").count(".step()") == 1
+
+
+def test_functions_inside_a_function_share_its_objects() -> None:
+    code = """
+        def main(model, loader):
+            optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+            def train():
+                def step(batch):
+                    model(batch).sum().backward()
+                    optimizer.step()
+
+                model.train()
+                for batch in loader:
+                    step(batch)
+
+            def test():
+                model.eval()
+
+            train()
+            test()
+    """
+    lines = [line.strip() for line in flow(code, "main").splitlines()]
+    assert [line for line in lines if ".train()" in line or ".eval()" in line] == ["model.train()", "model.eval()"]
+    assert "optimizer.step()" in lines
+
+
+def test_a_closure_names_the_objects_of_the_call_that_made_them() -> None:
+    meaning = Meaning(
+        "def outer(net):\n    def inner():\n        net.eval()\n    inner()\n"
+        "def main(model):\n    outer(model)\n    model.train()\n"
+    )
+    whole = flow_of(meaning.semantics, meaning.function("main"))
+    paths = {action.verb: action.receiver.path for action in actions(whole) if action.receiver is not None}
+    assert paths == {"eval": "%model", "train": "%model"}
+
+
+def test_a_function_inside_a_method_has_the_self_of_the_method() -> None:
+    meaning = Meaning(
+        "class Trainer:\n    def fit(self):\n        def step():\n            self.optimizer.step()\n        step()\n"
+        "def main():\n    trainer = Trainer()\n    trainer.fit()\n"
+    )
+    whole = flow_of(meaning.semantics, meaning.function("main"))
+    paths = [action.receiver.path for action in actions(whole) if action.verb == "step" and action.receiver is not None]
+    assert paths == ["$trainer.optimizer"]

@@ -22,6 +22,7 @@ from torchlint.semantics.flow import (
     sequence,
 )
 from torchlint.semantics.kinds import Kind
+from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.tracing import Tracer
 
@@ -39,6 +40,16 @@ class _Context:
     #: What makes the callee's own locals distinct from those of others; empty at the root.
     suffix: str
     active: tuple[FunctionNode, ...]
+    #: Of the function that made the call.
+    caller: _Context | None = None
+
+    def around(self) -> _Context | None:
+        """The context of the function in which the called function is defined, if that is being followed."""
+        holder = enclosing_function(self.active[-1]) if self.active else None
+        context = self.caller
+        while context is not None and (not context.active or context.active[-1] is not holder):
+            context = context.caller
+        return context
 
 
 class Expander:
@@ -97,13 +108,17 @@ class Expander:
             return Action("...", receiver, arguments, call.node)
         bound = {name: self._ref(item, context) for name, item in call.bound.items()}
         suffix = f"@{next(self._calls)}"
-        inner = _Context(bound, receiver, suffix, (*context.active, function))
+        inner = _Context(bound, receiver, suffix, (*context.active, function), context)
         given = arguments if receiver is None else (receiver, *arguments)
         return Followed(function, self._expand(self._tracer.function(function), inner), call.node, given)
 
     def _ref(self, ref: Ref, context: _Context) -> Ref:
         """A callee's object as an object of the root."""
         path = ref.path
+        if path.startswith("^"):
+            around = context.around()
+            outer = Ref(path[1:], ref.infer, ref.node)
+            return self._ref(outer, around) if around is not None else Ref(path.lstrip("^"), ref.infer, ref.node)
         if not context.suffix or not path:
             return ref
         head, rest = _split(path)
@@ -112,7 +127,10 @@ class Expander:
             if argument is None:
                 return Ref(f"${head[1:]}{context.suffix}{rest}", ref.infer, ref.node)
             return self._substituted(argument, rest, ref)
-        if head == "self" and context.receiver is not None:
+        if head == "self":
+            if context.receiver is None:
+                around = context.around()
+                return self._ref(ref, around) if around is not None else ref
             if context.receiver.path == "self":
                 return ref
             return self._substituted(context.receiver, rest, ref)

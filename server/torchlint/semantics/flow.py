@@ -19,8 +19,9 @@ class Ref:
     """An object as the source names it.
 
     ``path`` identifies it within one tree (``%model``: a parameter, ``$loss``: a local, ``self.net``: an attribute,
-    ``::net``: a name of the module, ``...[]``: an element); empty for a value without a name. ``infer`` finds its kind
-    when it is asked for: of most objects of a flow nobody asks, and who does depends on what the answer depends on.
+    ``::net``: a name of the module, ``...[]``: an element; before calls are followed ``^$net``: of the function
+    around); empty for a value without a name. ``infer`` finds its kind when it is asked for: of most objects of a flow
+    nobody asks, and who does depends on what the answer depends on.
     """
 
     path: str

@@ -269,7 +269,8 @@ class Tracer:
             return f"::{name.id}"
         parameter = any(item.kind is Binding.PARAMETER for item in owner.definitions[name.id])
         is_function = isinstance(owner.node, ast.FunctionDef | ast.AsyncFunctionDef)
-        return f"%{name.id}" if parameter and is_function else f"${name.id}"
+        outwards = "^" * _functions_between(scope, owner)
+        return f"{outwards}%{name.id}" if parameter and is_function else f"{outwards}${name.id}"
 
     def _path_of_element(self, source: ast.expr, path: tuple[int | None, ...], depth: int) -> str:
         if isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.args:
@@ -304,6 +305,15 @@ def _owner_of(name: str, scope: Scope) -> Scope | None:
             return current
         current = current.parent
     return None
+
+
+def _functions_between(scope: Scope, owner: Scope) -> int:
+    """How many functions a name leaves on the way from its use to the scope that binds it."""
+    count = 0
+    while scope is not owner and scope.parent is not None:
+        count += isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef)
+        scope = scope.parent
+    return count
 
 
 def _chain(statement: ast.If) -> list[ast.If]:
