@@ -71,3 +71,21 @@ def test_findings_after_edits_are_those_of_a_cold_lint(texts: list[str], data: s
         assert [problem.row for problem in edited.problems] == [
             problem.row for problem in Linter().analyze(Document(text)).problems
         ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import torch\n\n\ndef main():\n    torch.autograd.set_detect_anomaly(True)\n\n\nmain()\n", "import pytest\n"),
+        (
+            "import random\nimport torch\n\n\ndef main(files):\n    torch.manual_seed(0)\n    random.shuffle(files)\n",
+            "from project import seed_workers\n",
+        ),
+    ],
+)
+def test_an_import_that_comes_and_goes_is_noticed_by_functions_that_do_not_use_it(text: str, line: str) -> None:
+    linter = Linter()
+    before = linter.analyze(Document(text)).findings
+    assert before
+    assert not linter.analyze(Document(line + text)).findings
+    assert said(linter.analyze(Document(text)).findings) == said(before)

@@ -103,6 +103,8 @@ class ModuleFacts:
             return tuple(self._definitions.get(read[1], ()))
         if kind == "stars":
             return self.star_imports
+        if kind == "imports":
+            return tuple(self.imports())
         if kind == "imported":
             return self._imported_from(read[1])
         if kind == "name read":
@@ -169,10 +171,18 @@ class ModuleFacts:
         return frozenset(found)
 
     def imports(self) -> Iterator[tuple[str, str]]:
-        """(name, dotted name) of each name that the top level imports and binds to nothing else. Asked for by fixes."""
+        """(name, dotted name) of each name that the top level imports and binds to nothing else.
+
+        Not recorded as a read: for fixes only. Rules ask for ``names_imported``.
+        """
         for name, definitions in self._definitions.items():
             if all(definition.kind is Binding.IMPORT for definition in definitions):
                 yield name, definitions[-1].imported
+
+    def names_imported(self) -> tuple[tuple[str, str], ...]:
+        """What ``imports`` gives: who asks depends on each of them."""
+        found: tuple[tuple[str, str], ...] = self.memo.read(("imports",))
+        return found
 
     def imported_from(self, last_names: frozenset[str]) -> dict[str, str]:
         """The names that top-level statements import from something with one of these last names, and which."""

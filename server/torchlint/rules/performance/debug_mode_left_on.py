@@ -157,7 +157,7 @@ def _is_always_on(node: ast.AST, semantics: Semantics) -> bool:
         return False  # a context manager of the project, entered where somebody chooses
     return not any(
         imported in _TEST_MODULES or imported.partition(".")[0] in _TEST_MODULES
-        for _, imported in semantics.module.imports()
+        for _, imported in semantics.module.names_imported()
     )
 
 

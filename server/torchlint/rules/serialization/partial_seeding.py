@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.idioms.training import block_of, statement_of
+from torchlint.idioms.training.vocabulary import block_of, statement_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.module import enclosing_class, enclosing_function
 from torchlint.semantics.scopes import FunctionNode
@@ -192,7 +192,7 @@ def _seeds_otherwise(semantics: Semantics) -> bool:
         return True
     return any(
         _SEEDING_NAME.search(name) and imported.rpartition(".")[2] not in _OWN_SEEDS
-        for name, imported in module.imports()
+        for name, imported in module.names_imported()
     )
 
 
