@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor, FixImpossible
-from torchlint.idioms import training
-from torchlint.idioms.accumulation import Guard, guards_of
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_foreign_backward
-from torchlint.idioms.gradient_graph import loss_of
-from torchlint.idioms.reductions import is_batch_mean
-from torchlint.idioms.training import Optimizer, Training, training_of
+from torchlint.idioms.training import vocabulary
+from torchlint.idioms.training.accumulation import Guard, guards_of
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_foreign_backward
+from torchlint.idioms.training.gradient_graph import loss_of
+from torchlint.idioms.training.reductions import is_batch_mean
+from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.unit import Root, Unit
@@ -157,7 +157,7 @@ class BrokenGradientAccumulation(Rule):
 def _accumulation(found: Training, optimizer: Optimizer) -> _Cycle | None:
     """The loop in which an optimizer accumulates, if all that it takes is seen."""
     classify = found.events_of(optimizer)
-    steps = _with_event(found, classify, training.STEP)
+    steps = _with_event(found, classify, vocabulary.STEP)
     for step in steps:
         for loop in reversed(found.places[step].loops):
             cycle = _in_loop(found, optimizer, loop, steps, classify)
@@ -175,21 +175,23 @@ def _in_loop(
 ) -> _Cycle | None:
     if not isinstance(loop.node, ast.For | ast.AsyncFor | ast.While):
         return None
-    guarded = [_kth(guards_of(found, step, loop)) for step in steps]
-    guard = next((item for item in guarded if item is not None), None)
-    if guard is None or any(item is None or item.key != guard.key for item in guarded):
+    guard = _kth(guards_of(found, steps[0], loop))
+    if guard is None:
+        return None
+    guarded = (_kth(guards_of(found, step, loop)) for step in steps[1:])
+    if any(item is None or item.key != guard.key for item in guarded):
         return None
     if any(
         other is not optimizer and loop.node in _loops(found, action)
         for other in found.optimizers
-        for action in _with_event(found, found.events_of(other), training.STEP)
+        for action in _with_event(found, found.events_of(other), vocabulary.STEP)
     ):
         return None
-    backwards = [a for a in _with_event(found, classify, training.BACKWARD) if loop.node in _loops(found, a)]
+    backwards = [a for a in _with_event(found, classify, vocabulary.BACKWARD) if loop.node in _loops(found, a)]
     direct = [action for action in backwards if _innermost(found, action) is loop.node]
     if not direct or len(direct) != len(backwards) or any(_is_under(found, a, loop, guard) for a in backwards):
         return None
-    clears = tuple(a for a in _with_event(found, classify, training.CLEAR) if loop.node in _loops(found, a))
+    clears = tuple(a for a in _with_event(found, classify, vocabulary.CLEAR) if loop.node in _loops(found, a))
     return _Cycle(loop, optimizer, steps[0], direct[-1], guard, clears)
 
 
