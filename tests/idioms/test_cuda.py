@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.cuda import moves_to_cuda
+from torchlint.idioms.values.cuda import moves_to_cuda
 
 HEAD = """
 import torch

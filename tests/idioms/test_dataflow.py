@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.dataflow import last_operations
+from torchlint.idioms.values.dataflow import last_operations
 
 PRELUDE = """
 import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchlint.idioms.einops_patterns import (
+from torchlint.idioms.values.einops_patterns import (
     fault_in_einsum,
     fault_in_packing,
     fault_in_shape,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.element_types import ElementType, element_type
+from torchlint.idioms.values.element_types import ElementType, element_type
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 
 INSIDE = [
     "try:\n    here()\nexcept ImportError:\n    pass",

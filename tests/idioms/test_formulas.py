@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.devices import device_evidence
-from torchlint.idioms.formulas import applied, factors, is_log_of_two_pi, squared, terms
+from torchlint.idioms.values.devices import device_evidence
+from torchlint.idioms.values.formulas import applied, factors, is_log_of_two_pi, squared, terms
 from torchlint.semantics.kinds import Grade
 
 HEAD = "import math, torch\nimport numpy as np\nfrom torch import exp\n"

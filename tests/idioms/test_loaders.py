@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.loaders import loaded_class, loader_argument, loaders_of, worker_count
+from torchlint.idioms.data.loaders import loaded_class, loader_argument, loaders_of, worker_count
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 
 HEAD = """
 import argparse

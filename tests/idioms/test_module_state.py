@@ -7,9 +7,9 @@ import ast
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.plain_containers import plain_containers
-from torchlint.idioms.training_guard import depends_on_mode
+from torchlint.idioms.modules.module_state import State, state_of
+from torchlint.idioms.modules.plain_containers import plain_containers
+from torchlint.idioms.modules.training_guard import depends_on_mode
 from torchlint.semantics.classes import ClassView
 
 CLASSES = """

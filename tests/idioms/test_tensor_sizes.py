@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.tensor_sizes import Sizes, permutation_of, sizes_of
+from torchlint.idioms.values.tensor_sizes import Sizes, permutation_of, sizes_of
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.construction import constructions, modules_given
-from torchlint.idioms.frameworks import Duty, is_framework_base, owned_duties
-from torchlint.idioms.modes import forwards, mode_dependent_layer, mode_events
-from torchlint.idioms.training import Training
+from torchlint.idioms.training.construction import constructions, modules_given
+from torchlint.idioms.training.frameworks import Duty, is_framework_base, owned_duties
+from torchlint.idioms.training.modes import forwards, mode_dependent_layer, mode_events
+from torchlint.idioms.training.vocabulary import Training
 from torchlint.semantics.unit import Root, flow_of
 
 HEAD = "import torch\nfrom torch import nn\n"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from torchlint.idioms.losses import loss_call, may_have_losses
+from torchlint.idioms.values.losses import loss_call, may_have_losses
 from torchlint.rules.base import Diagnosis, Rule
 from torchlint.semantics.index import imported_names
 from torchlint.semantics.unit import Unit

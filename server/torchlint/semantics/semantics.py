@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 
 from torchlint import torch_api
@@ -34,6 +35,7 @@ _MODULE_BASES = frozenset(
     )
 )
 _NO_NAMES: frozenset[str] = frozenset()
+_BUILTINS = frozenset(dir(builtins))
 
 
 class Semantics:
@@ -231,7 +233,7 @@ class Semantics:
                     return True
                 continue
             names = self.names(target)
-            builtin = isinstance(target, ast.Name) and not self.definitions(target)
+            builtin = isinstance(target, ast.Name) and target.id in _BUILTINS and not self.definitions(target)
             harmless = ("torch.", "abc.ABC", "typing.Generic", "typing.Protocol")
             if not builtin and not (names and all(name.startswith(harmless) for name in names)):
                 return True

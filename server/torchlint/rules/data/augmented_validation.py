@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.augmentation import augmented_dataset, random_transform, whole_dataset
-from torchlint.idioms.loader_use import Phase, evaluated_loaders, hook_phase, stated_phase, trained_loaders
-from torchlint.idioms.loaders import LOADER, loader_argument
-from torchlint.idioms.stated import is_stated
+from torchlint.idioms.data.augmentation import augmented_dataset, random_transform, whole_dataset
+from torchlint.idioms.data.loader_use import Phase, evaluated_loaders, hook_phase, stated_phase, trained_loaders
+from torchlint.idioms.data.loaders import LOADER, loader_argument
+from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_keyword
 from torchlint.semantics.semantics import Semantics, argument, enclosing_function
 from torchlint.semantics.unit import Unit

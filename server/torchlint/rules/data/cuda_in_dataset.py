@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.cuda import moves_to_cuda
-from torchlint.idioms.loaders import LOADER, has_workers, loader_argument, loaders_of
+from torchlint.idioms.data.loaders import LOADER, has_workers, loader_argument, loaders_of
+from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.scopes import FunctionNode

@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.fallbacks import in_version_fallback
-from torchlint.idioms.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN

@@ -4,9 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.augmentation import whole_dataset
-from torchlint.idioms.cuda import moves_to_cuda
-from torchlint.idioms.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.data.augmentation import whole_dataset
+from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.semantics import Semantics, enclosing_function, has_unknown_arguments, nodes_within

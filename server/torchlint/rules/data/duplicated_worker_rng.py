@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.loaders import has_workers, loader_argument, loaders_of
+from torchlint.idioms.data.loaders import has_workers, loader_argument, loaders_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.scopes import Binding, FunctionNode

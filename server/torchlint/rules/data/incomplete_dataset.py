@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.loaders import loaded_class, loader_argument, loaders_of
+from torchlint.idioms.data.loaders import loaded_class, loader_argument, loaders_of
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.semantics import has_unknown_arguments

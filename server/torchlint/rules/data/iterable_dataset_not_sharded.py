@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from torchlint.idioms.loaders import has_workers, loaded_class, loader_argument, loaders_of
-from torchlint.idioms.streams import is_whole, sources
+from torchlint.idioms.data.loaders import has_workers, loaded_class, loader_argument, loaders_of
+from torchlint.idioms.data.streams import is_whole, sources
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.scopes import FunctionNode

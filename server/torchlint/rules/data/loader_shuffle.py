@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.loader_use import Phase, hook_phase, made_by, stated_phase, trained_loaders
-from torchlint.idioms.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.data.loader_use import Phase, hook_phase, made_by, stated_phase, trained_loaders
+from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What

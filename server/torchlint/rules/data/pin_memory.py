@@ -3,10 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.batches import loaders_moved_to_cuda
-from torchlint.idioms.cuda import moves_to_cuda
-from torchlint.idioms.loader_use import made_by
-from torchlint.idioms.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.data.batches import loaders_moved_to_cuda
+from torchlint.idioms.data.loader_use import made_by
+from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.semantics import Semantics, enclosing_function, has_unknown_arguments, nodes_within

@@ -3,10 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.augmentation import whole_dataset
-from torchlint.idioms.dataflow import shaping_operations
-from torchlint.idioms.loader_use import Phase, called_function, stated_phase, trained_loaders, training_loops
-from torchlint.idioms.loaders import LOADER, loaded_class, loader_argument, stated_number
+from torchlint.idioms.data.augmentation import whole_dataset
+from torchlint.idioms.data.loader_use import Phase, called_function, stated_phase, trained_loaders, training_loops
+from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument, stated_number
+from torchlint.idioms.values.dataflow import shaping_operations
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.scopes import FunctionNode

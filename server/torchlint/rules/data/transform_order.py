@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.semantics import Semantics, argument
 from torchlint.semantics.unit import Unit

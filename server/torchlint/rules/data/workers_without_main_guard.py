@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.loader_use import called_function, iterated_loaders
-from torchlint.idioms.loaders import all_loaders, has_workers, loader_argument
+from torchlint.idioms.data.loader_use import called_function, iterated_loaders
+from torchlint.idioms.data.loaders import all_loaders, has_workers, loader_argument
 from torchlint.rules.base import Diagnosis, Level, Rule, on_node
 from torchlint.semantics.index import index_of
 from torchlint.semantics.scopes import FunctionNode

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.accelerators import is_accelerator, prepared_by
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.training import Training, training_of
+from torchlint.idioms.training.accelerators import is_accelerator, prepared_by
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
 from torchlint.semantics.module import enclosing_class, enclosing_function

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_reference
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import Semantics

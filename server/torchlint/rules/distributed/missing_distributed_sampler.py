@@ -4,12 +4,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.construction import constructions
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.loaders import loaded_class, loader_argument
-from torchlint.idioms.samplers import loaders_in
-from torchlint.idioms.training import training_of
+from torchlint.idioms.data.loaders import loaded_class, loader_argument
+from torchlint.idioms.data.samplers import loaders_in
+from torchlint.idioms.training.construction import constructions
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.vocabulary import training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions, walk
 from torchlint.semantics.scopes import dotted

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.fixes.editor import Editor, FixImpossible
-from torchlint.idioms.construction import constructions
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.samplers import distributed_samplers, loaders_in
-from torchlint.idioms.training import training_of
+from torchlint.idioms.data.samplers import distributed_samplers, loaders_in
+from torchlint.idioms.training.construction import constructions
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.vocabulary import training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Flow, Loop, Within, actions, children
 from torchlint.semantics.inference import enclosing_function_of_parameter

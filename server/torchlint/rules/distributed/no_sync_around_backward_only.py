@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.replicas import is_ddp
+from torchlint.idioms.training.replicas import is_ddp
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function

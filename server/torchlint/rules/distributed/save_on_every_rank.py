@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.frameworks import Duty, owned_duties
+from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Branch, Flow, Followed, Jump, Steps, Within, actions, children
 from torchlint.semantics.semantics import Semantics, argument

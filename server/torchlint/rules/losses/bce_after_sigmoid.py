@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.autocast import cuda_autocast_around
-from torchlint.idioms.dataflow import Operation
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.losses import SIGMOIDS, LossCall, last_operations_among, loss_call, removable
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.training.autocast import cuda_autocast_around
+from torchlint.idioms.values.dataflow import Operation
+from torchlint.idioms.values.losses import SIGMOIDS, LossCall, last_operations_among, loss_call, removable
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
 from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit

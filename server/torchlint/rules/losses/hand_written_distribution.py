@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.dataflow import last_operations
-from torchlint.idioms.densities import (
+from torchlint.idioms.values.dataflow import last_operations
+from torchlint.idioms.values.densities import (
     GaussianSample,
     StandardKl,
     categorical_entropy,
@@ -15,7 +15,7 @@ from torchlint.idioms.densities import (
     log_of_probabilities,
     standard_kl,
 )
-from torchlint.idioms.formulas import applied, complement, factors, same, terms, without_epsilon
+from torchlint.idioms.values.formulas import applied, complement, factors, same, terms, without_epsilon
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import argument, enclosing_class, enclosing_function, nodes_within

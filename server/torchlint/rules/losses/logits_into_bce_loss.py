@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchlint.idioms.losses import LossCall, last_operations_among
+from torchlint.idioms.values.losses import LossCall, last_operations_among
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
 from torchlint.semantics.unit import Unit
 

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.finding import Severity
-from torchlint.idioms.columns import Layout, is_output_column, layout_of
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.formulas import applied, squared
-from torchlint.idioms.losses import BROADCASTING, LossCall
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.values.columns import Layout, is_output_column, layout_of
+from torchlint.idioms.values.formulas import applied, squared
+from torchlint.idioms.values.losses import BROADCASTING, LossCall
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_loss, on_method
 from torchlint.semantics.semantics import Semantics, argument
 from torchlint.semantics.unit import Unit

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, LossCall, last_operations_among, removable
+from torchlint.idioms.values.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, LossCall, last_operations_among, removable
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
 from torchlint.semantics.unit import Unit
 

@@ -4,8 +4,8 @@ import ast
 import math
 from collections.abc import Iterator
 
-from torchlint.idioms.dataflow import last_operations
-from torchlint.idioms.losses import loss_call
+from torchlint.idioms.values.dataflow import last_operations
+from torchlint.idioms.values.losses import loss_call
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.semantics import Semantics, argument, enclosing_function
 from torchlint.semantics.unit import Unit

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchlint.finding import Severity
-from torchlint.idioms.losses import LOG_SOFTMAXES, SOFTMAXES, LossCall, last_operations_among, removable
+from torchlint.idioms.values.losses import LOG_SOFTMAXES, SOFTMAXES, LossCall, last_operations_among, removable
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
 from torchlint.semantics.unit import Unit
 

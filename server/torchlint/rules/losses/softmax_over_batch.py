@@ -3,10 +3,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.dataflow import Operation, last_operations, shaping_operations
-from torchlint.idioms.layer_sizes import sizes_of_construction
-from torchlint.idioms.loaded_batches import is_loaded_batch
-from torchlint.idioms.single_outputs import construction_of, is_convolution, is_linear, is_matrix_behind, layer_before
+from torchlint.idioms.data.loaded_batches import is_loaded_batch
+from torchlint.idioms.modules.layer_sizes import sizes_of_construction
+from torchlint.idioms.values.dataflow import Operation, last_operations, shaping_operations
+from torchlint.idioms.values.single_outputs import (
+    construction_of,
+    is_convolution,
+    is_linear,
+    is_matrix_behind,
+    layer_before,
+)
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments

@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.dataflow import shaping_operations
-from torchlint.idioms.losses import LossCall
-from torchlint.idioms.single_outputs import one_before, reason_for_one, single_output
+from torchlint.idioms.values.dataflow import shaping_operations
+from torchlint.idioms.values.losses import LossCall
+from torchlint.idioms.values.single_outputs import one_before, reason_for_one, single_output
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_loss, on_method
 from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit

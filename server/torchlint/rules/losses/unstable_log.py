@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.formulas import applied, complement, terms, without_epsilon
+from torchlint.idioms.values.formulas import applied, complement, terms, without_epsilon
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import argument, enclosing_function, nodes_within

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.custom_gradients import (
+from torchlint.idioms.modules.custom_gradients import (
     Gradients,
     Inputs,
     gradients_of,
@@ -12,7 +12,7 @@ from torchlint.idioms.custom_gradients import (
     is_plain,
     is_surely_tensor_or_number,
 )
-from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.scopes import FunctionNode

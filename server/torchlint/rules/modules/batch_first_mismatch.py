@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.creations import creation_of
-from torchlint.idioms.loaded_batches import is_loaded_batch
-from torchlint.idioms.sequence_layers import TimeFirst, input_behind, time_first_layers
+from torchlint.idioms.data.loaded_batches import is_loaded_batch
+from torchlint.idioms.modules.sequence_layers import TimeFirst, input_behind, time_first_layers
+from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import literal_of

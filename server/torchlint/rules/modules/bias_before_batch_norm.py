@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from torchlint import torch_api
 from torchlint.fixes import Editor
-from torchlint.idioms.layer_order import Neighbours, neighbours_in_class, neighbours_in_run, run_of_call
-from torchlint.idioms.layer_sizes import layer_argument
+from torchlint.idioms.modules.layer_order import Neighbours, neighbours_in_class, neighbours_in_run, run_of_call
+from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import UNKNOWN

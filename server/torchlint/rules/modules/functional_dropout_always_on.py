@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.grad_mode import GradMode, grad_mode_at
-from torchlint.idioms.training_guard import depends_on_mode, is_deliberate_noise
+from torchlint.idioms.modules.training_guard import depends_on_mode, is_deliberate_noise
+from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.scopes import Binding, FunctionNode

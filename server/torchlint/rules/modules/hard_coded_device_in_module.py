@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from torchlint.fixes.arguments import with_keyword
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.creations import creation_of
-from torchlint.idioms.hard_coded_devices import (
+from torchlint.idioms.values.creations import creation_of
+from torchlint.idioms.values.hard_coded_devices import (
     HardCodedDevice,
     hard_coded_argument,
     hard_coded_move,

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
-from torchlint.idioms.inplace_activations import (
+from torchlint.idioms.modules.inplace_activations import (
     Held,
     InPlace,
     inplace_activations,
@@ -12,8 +12,8 @@ from torchlint.idioms.inplace_activations import (
     tensor_of,
     tensors_of,
 )
-from torchlint.idioms.iterators import can_follow
-from torchlint.idioms.layer_order import applied
+from torchlint.idioms.modules.layer_order import applied
+from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
 from torchlint.semantics.scopes import Definition, FunctionNode
 from torchlint.semantics.semantics import (

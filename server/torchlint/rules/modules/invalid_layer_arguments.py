@@ -4,8 +4,8 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 
 from torchlint import torch_api
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.module_state import given_arguments
+from torchlint.idioms.modules.module_state import given_arguments
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.unit import Unit
 

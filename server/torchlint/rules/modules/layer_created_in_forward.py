@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
-from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.training_guard import depends_on_mode, is_deliberate_noise
+from torchlint.idioms.modules.module_state import State, state_of
+from torchlint.idioms.modules.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter

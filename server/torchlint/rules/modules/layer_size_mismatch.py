@@ -3,8 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.layer_order import (
+from torchlint.idioms.modules.layer_order import (
     Applied,
     Run,
     applications,
@@ -14,7 +13,8 @@ from torchlint.idioms.layer_order import (
     run_of_class,
     value_before,
 )
-from torchlint.idioms.layer_shapes import Misfit, Shape, after
+from torchlint.idioms.modules.layer_shapes import Misfit, Shape, after
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.semantics import Semantics, enclosing_class

@@ -5,9 +5,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.layer_order import Applied, Neighbours, neighbours_in_class, neighbours_in_run, run_of_call
-from torchlint.idioms.layer_sizes import layer_argument, sizes_of_construction
-from torchlint.idioms.stated import is_stated
+from torchlint.idioms.modules.layer_order import (
+    Applied,
+    Neighbours,
+    neighbours_in_class,
+    neighbours_in_run,
+    run_of_call,
+)
+from torchlint.idioms.modules.layer_sizes import layer_argument, sizes_of_construction
+from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.semantics import Semantics

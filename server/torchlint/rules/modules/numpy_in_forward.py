@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.creations import creation_of
+from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter

@@ -7,8 +7,8 @@ from torchlint import torch_api
 from torchlint.finding import Applicability
 from torchlint.fixes import Editor
 from torchlint.fixes.arguments import with_keyword
-from torchlint.idioms.devices import device_evidence
-from torchlint.idioms.dtype_conversions import conversion_of, is_exact, means_the_same
+from torchlint.idioms.values.devices import device_evidence
+from torchlint.idioms.values.dtype_conversions import conversion_of, is_exact, means_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.semantics import (
     Semantics,

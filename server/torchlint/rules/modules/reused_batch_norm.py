@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
-from torchlint.idioms.iterators import can_follow
-from torchlint.idioms.layer_order import Applied, applications, applied, value_before
-from torchlint.idioms.stated import is_stated
+from torchlint.idioms.modules.layer_order import Applied, applications, applied, value_before
+from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import enclosing_function

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.module_state import given_arguments
+from torchlint.idioms.modules.module_state import given_arguments
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.unit import Unit
 

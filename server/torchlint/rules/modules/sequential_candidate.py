@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from torchlint.fixes import Editor
-from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.stated import comments_around, count_of_comments
-from torchlint.idioms.straight_line import Step, straight_line, takes_one_tensor
+from torchlint.idioms.modules.module_state import State, state_of
+from torchlint.idioms.modules.straight_line import Step, straight_line, takes_one_tensor
+from torchlint.idioms.surroundings.stated import comments_around, count_of_comments
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.scopes import FunctionNode

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
-from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.stated import comments_at, is_stated
+from torchlint.idioms.modules.module_state import State, state_of
+from torchlint.idioms.surroundings.stated import comments_at, is_stated
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.scopes import Binding

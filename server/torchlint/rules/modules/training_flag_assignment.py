@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.members import module_iterator
+from torchlint.idioms.modules.members import module_iterator
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.semantics import Semantics, enclosing_function
 from torchlint.semantics.unit import Unit

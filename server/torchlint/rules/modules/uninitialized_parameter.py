@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor, FixImpossible
-from torchlint.idioms.filled_memory import leaves_memory_as_it_is, may_be_filled, uncalled_reset
+from torchlint.idioms.modules.filled_memory import leaves_memory_as_it_is, may_be_filled, uncalled_reset
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.scopes import FunctionNode

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
-from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.plain_containers import PlainContainer, Sort, is_given_elsewhere, plain_containers
-from torchlint.idioms.stated import comments_around, count_of_comments, is_stated
+from torchlint.idioms.modules.module_state import State, state_of
+from torchlint.idioms.modules.plain_containers import PlainContainer, Sort, is_given_elsewhere, plain_containers
+from torchlint.idioms.surroundings.stated import comments_around, count_of_comments, is_stated
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import Kind, What

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.tensors_made_here import MOVES, is_made_here
+from torchlint.idioms.modules.module_state import State, state_of
+from torchlint.idioms.values.tensors_made_here import MOVES, is_made_here
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.module import enclosing_function

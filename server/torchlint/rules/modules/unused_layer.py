@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.module_state import State, state_of
-from torchlint.idioms.stated import is_stated
+from torchlint.idioms.modules.module_state import State, state_of
+from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.module import enclosing_function, first_parameter

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from torchlint.finding import Severity
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.creations import creation_of
-from torchlint.idioms.devices import device_evidence
-from torchlint.idioms.hard_coded_devices import hard_coded_move
+from torchlint.idioms.values.creations import creation_of
+from torchlint.idioms.values.devices import device_evidence
+from torchlint.idioms.values.hard_coded_devices import hard_coded_move
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Grade
 from torchlint.semantics.scopes import Binding

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.creations import SHAPES, creation_of
-from torchlint.idioms.dtype_conversions import (
+from torchlint.idioms.values.creations import SHAPES, creation_of
+from torchlint.idioms.values.dtype_conversions import (
     DTYPE_METHODS,
     Conversion,
     conversion_of,

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.stated import is_stated
+from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_keyword
 from torchlint.semantics.literals import UNKNOWN, literal_of
 from torchlint.semantics.semantics import Semantics, argument, nodes_within

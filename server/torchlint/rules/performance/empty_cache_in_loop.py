@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.training import Training, training_of
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import What

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.attention import Attention, Masking, Scaling, attention_at, is_query_width
-from torchlint.idioms.fallbacks import in_version_fallback
-from torchlint.idioms.training import block_of, statement_of
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
+from torchlint.idioms.training.vocabulary import block_of, statement_of
+from torchlint.idioms.values.attention import Attention, Masking, Scaling, attention_at, is_query_width
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.cuda import moves_to_cuda
+from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.kinds import What
 from torchlint.semantics.semantics import Semantics, argument, contains, nodes_within

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.devices import device_evidence
-from torchlint.idioms.gpu_tensors import is_on_cpu
-from torchlint.idioms.invariants import LoopNode, loops_around, may_be_changed, stays_the_same
-from torchlint.idioms.training import statement_of
+from torchlint.idioms.training.vocabulary import statement_of
+from torchlint.idioms.values.devices import device_evidence
+from torchlint.idioms.values.gpu_tensors import is_on_cpu
+from torchlint.idioms.values.invariants import LoopNode, loops_around, may_be_changed, stays_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.module import scope_at

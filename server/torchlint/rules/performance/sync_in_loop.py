@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.idioms.cuda import moves_to_cuda
-from torchlint.idioms.devices import device_evidence
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.host_reads import is_computed, is_decided, is_for_environment, reads_computed_value
-from torchlint.idioms.invariants import loops_around
-from torchlint.idioms.training import statement_of, training_of
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.vocabulary import statement_of, training_of
+from torchlint.idioms.values.cuda import moves_to_cuda
+from torchlint.idioms.values.devices import device_evidence
+from torchlint.idioms.values.host_reads import is_computed, is_decided, is_for_environment, reads_computed_value
+from torchlint.idioms.values.invariants import loops_around
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import Grade, What

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torchlint import torch_api
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.cuda import moves_to_cuda
-from torchlint.idioms.gpu_tensors import moved_to_gpu
-from torchlint.idioms.training import block_of
+from torchlint.idioms.training.vocabulary import block_of
+from torchlint.idioms.values.cuda import moves_to_cuda
+from torchlint.idioms.values.gpu_tensors import moved_to_gpu
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_function

@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.semantics import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit

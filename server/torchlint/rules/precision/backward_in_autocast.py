@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.training import Place, training_of
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.vocabulary import Place, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Within
 from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments

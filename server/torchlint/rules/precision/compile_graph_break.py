@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.idioms.called_code import code_run_by, function_run_by
-from torchlint.idioms.tensor_values import TensorValues
+from torchlint.idioms.surroundings.called_code import code_run_by, function_run_by
+from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method, on_reference
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics, argument, nodes_within

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.scaling import Scaling, scaling_of
-from torchlint.idioms.training import Optimizer, Training, training_of
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.scaling import Scaling, scaling_of
+from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
 from torchlint.semantics.typestate import Automaton, violations

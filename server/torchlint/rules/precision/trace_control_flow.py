@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.idioms.called_code import function_run_by, is_decorated
-from torchlint.idioms.tensor_values import TensorValues
+from torchlint.idioms.surroundings.called_code import function_run_by, is_decorated
+from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics, argument, enclosing_function, nodes_within

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.iterators import can_follow
+from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.semantics import enclosing_function
 from torchlint.semantics.unit import Unit

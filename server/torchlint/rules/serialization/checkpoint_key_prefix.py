@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.loader_use import made_by
-from torchlint.idioms.saved_files import is_same_file
+from torchlint.idioms.data.loader_use import made_by
+from torchlint.idioms.surroundings.saved_files import is_same_file
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.semantics import Semantics, argument, nodes_within
 from torchlint.semantics.unit import Unit

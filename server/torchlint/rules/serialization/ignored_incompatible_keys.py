@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from torchlint.finding import Severity
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.stated import comments_at
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.surroundings.stated import comments_at
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Binding

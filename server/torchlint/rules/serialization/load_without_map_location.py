@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.saved_files import is_same_file, loads_own_file
+from torchlint.idioms.surroundings.saved_files import is_same_file, loads_own_file
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import enclosing_class

@@ -3,14 +3,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.einops_patterns import (
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.values.einops_patterns import (
     fault_in_einsum,
     fault_in_packing,
     fault_in_shape,
     fault_in_transform,
 )
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.tensor_sizes import sizes_of
+from torchlint.idioms.values.tensor_sizes import sizes_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.semantics import Semantics, argument
 from torchlint.semantics.unit import Unit

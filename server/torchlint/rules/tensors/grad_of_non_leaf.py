@@ -3,10 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.devices import device_evidence
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.origins import operation_of, origin_of
-from torchlint.idioms.requires_grad import graph_of
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.training.requires_grad import graph_of
+from torchlint.idioms.values.devices import device_evidence
+from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_reference
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.semantics import Semantics, enclosing_function

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.fixes.arguments import with_keyword
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.ndarrays import array_in_list, is_array
+from torchlint.idioms.values.ndarrays import array_in_list, is_array
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN, literal_of

@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.gpu_tensors import moved_to_gpu
-from torchlint.idioms.requires_grad import graph_of
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.training.requires_grad import graph_of
+from torchlint.idioms.values.gpu_tensors import moved_to_gpu
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.unit import Unit
 

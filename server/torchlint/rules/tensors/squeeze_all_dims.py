@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.single_axes import axis_of_outputs, axis_that_is_made
-from torchlint.idioms.tensor_sizes import sizes_of
+from torchlint.idioms.values.single_axes import axis_of_outputs, axis_that_is_made
+from torchlint.idioms.values.tensor_sizes import sizes_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.semantics import Semantics, argument, enclosing_class, enclosing_function, nodes_within

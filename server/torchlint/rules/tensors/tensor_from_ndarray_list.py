@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.ndarrays import array_in_list
+from torchlint.idioms.values.ndarrays import array_in_list
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.semantics import argument
 from torchlint.semantics.unit import Unit

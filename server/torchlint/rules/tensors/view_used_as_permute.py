@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from torchlint.idioms.origins import operation_of
+from torchlint.idioms.values.origins import operation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.scopes import Binding, Definition

@@ -5,9 +5,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.identity import is_alias, origin_of
-from torchlint.idioms.parameter_copies import ParameterCopy, parameter_copies
-from torchlint.idioms.training import statement_of
+from torchlint.idioms.training.parameter_copies import ParameterCopy, parameter_copies
+from torchlint.idioms.training.vocabulary import statement_of
+from torchlint.idioms.values.identity import is_alias, origin_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.semantics import Semantics, contains, element_of, nodes_within

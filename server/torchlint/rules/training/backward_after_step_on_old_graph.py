@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchlint.idioms import training
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward, is_foreign_backward
-from torchlint.idioms.gradient_graph import loss_of
-from torchlint.idioms.graph_sources import Sources, sources_of
-from torchlint.idioms.training import Optimizer, Training, training_of
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.training import vocabulary
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_backward, is_foreign_backward
+from torchlint.idioms.training.gradient_graph import loss_of
+from torchlint.idioms.training.graph_sources import Sources, sources_of
+from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref, unknown_kind
 from torchlint.semantics.semantics import Semantics
@@ -26,11 +26,11 @@ _TABLE = Automaton(
     start=_NONE,
     moves={
         **{(state, _CALLED): _RECORDED for state in (_NONE, _RECORDED, _OLD)},
-        (_RECORDED, training.BACKWARD): _GRADIENTS,
-        (_GRADIENTS, training.CLEAR): _RECORDED,
-        (_GRADIENTS, training.PERHAPS_CLEAR): _NONE,
-        (_GRADIENTS, training.STEP): _OLD,
-        **{(state, training.ESCAPE): _NONE for state in (_RECORDED, _GRADIENTS, _OLD)},
+        (_RECORDED, vocabulary.BACKWARD): _GRADIENTS,
+        (_GRADIENTS, vocabulary.CLEAR): _RECORDED,
+        (_GRADIENTS, vocabulary.PERHAPS_CLEAR): _NONE,
+        (_GRADIENTS, vocabulary.STEP): _OLD,
+        **{(state, vocabulary.ESCAPE): _NONE for state in (_RECORDED, _GRADIENTS, _OLD)},
     },
     wrong={(_OLD, _BACK): "old graph"},
     neutral=frozenset((_NONE,)),
@@ -179,7 +179,7 @@ class BackwardAfterStepOnOldGraph(Rule):
 
     def _diagnosis(self, violation: Violation, call: ast.Call, path: str, found: Training) -> Diagnosis:
         backward = violation.action
-        step = violation.last(training.STEP)
+        step = violation.last(vocabulary.STEP)
         loss = _loss(found.semantics, backward)
         assert step is not None
         assert loss is not None
@@ -257,7 +257,7 @@ def _violation(graphs: _Graphs, optimizer: Optimizer, backward: Action, call: as
         if is_backward(action):
             gives = any(_trains(optimizer, graphs.called.get(source, "")) for source in graphs.sources[action].calls)
             old = (_BACK,) if action.node is backward.node else ()
-            return (*old, training.BACKWARD) if gives else old
+            return (*old, vocabulary.BACKWARD) if gives else old
         return events(action)
 
     return next(iter(violations(_TABLE, graphs.found.flow_for(classify), classify)), None)

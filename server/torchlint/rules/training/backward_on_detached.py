@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.gradient_graph import is_foreign, loss_of
-from torchlint.idioms.graph_cuts import Cut, cut_of
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.training.gradient_graph import is_foreign, loss_of
+from torchlint.idioms.training.graph_cuts import Cut, cut_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.unit import Unit
 

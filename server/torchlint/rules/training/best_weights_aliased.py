@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.modes import forwards
-from torchlint.idioms.training import Training, block_of, statement_of, training_of
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.modes import forwards
+from torchlint.idioms.training.vocabulary import Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions
 from torchlint.semantics.module import enclosing_function

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.loaders import LOADER, loader_argument
-from torchlint.idioms.reductions import is_batch_mean
+from torchlint.idioms.data.loaders import LOADER, loader_argument
+from torchlint.idioms.training.reductions import is_batch_mean
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Binding

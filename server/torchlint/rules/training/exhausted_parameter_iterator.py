@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.iterators import (
+from torchlint.idioms.values.iterators import (
     can_follow,
     consumer_of,
     iterates_parameters,

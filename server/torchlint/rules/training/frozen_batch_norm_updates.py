@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint import torch_api
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.paths import is_within
-from torchlint.idioms.stated import is_stated
-from torchlint.idioms.training import Training, training_of
+from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.paths import is_within
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
 from torchlint.semantics.kinds import Kind

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint import torch_api
-from torchlint.idioms.gradient_graph import is_foreign, loss_of
-from torchlint.idioms.graph_cuts import Cut, changes_in_place, cut_of
+from torchlint.idioms.training.gradient_graph import is_foreign, loss_of
+from torchlint.idioms.training.graph_cuts import Cut, changes_in_place, cut_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
-from torchlint.idioms.loops import LoopNode, loops_around
+from torchlint.idioms.training.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
+from torchlint.idioms.training.loops import LoopNode, loops_around
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import Definition, FunctionNode, dotted

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.grad_mode import is_recorded
-from torchlint.idioms.leaves import Leaf, leaf_of
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.training.grad_mode import is_recorded
+from torchlint.idioms.training.leaves import Leaf, leaf_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method, on_node
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import enclosing_class, enclosing_function

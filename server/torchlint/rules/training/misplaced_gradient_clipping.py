@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms import training
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_clip
-from torchlint.idioms.training import Optimizer, Training, block_of, statement_of, training_of
+from torchlint.idioms.training import vocabulary
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_clip
+from torchlint.idioms.training.vocabulary import Optimizer, Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, Violation, violations
@@ -19,16 +19,16 @@ _CLIP = "clip"
 _TABLE = Automaton(
     start=_UNKNOWN,
     moves={
-        **{(state, training.BACKWARD): _COMPUTED for state in (_UNKNOWN, _USED, _GONE, _CLEARED)},
-        (_COMPUTED, training.STEP): _USED,
-        (_USED, training.CLEAR): _GONE,
+        **{(state, vocabulary.BACKWARD): _COMPUTED for state in (_UNKNOWN, _USED, _GONE, _CLEARED)},
+        (_COMPUTED, vocabulary.STEP): _USED,
+        (_USED, vocabulary.CLEAR): _GONE,
         (_USED, NEXT_ITERATION): _CLEARED,
         (_GONE, NEXT_ITERATION): _CLEARED,
-        **{(state, training.CLEAR): _CLEARED for state in (_UNKNOWN, _COMPUTED)},
+        **{(state, vocabulary.CLEAR): _CLEARED for state in (_UNKNOWN, _COMPUTED)},
         **{
             (state, event): _UNKNOWN
             for state in (_COMPUTED, _USED, _GONE, _CLEARED)
-            for event in (training.PERHAPS_CLEAR, training.ESCAPE, training.WRITE, training.BUILT)
+            for event in (vocabulary.PERHAPS_CLEAR, vocabulary.ESCAPE, vocabulary.WRITE, vocabulary.BUILT)
         },
     },
     wrong={
@@ -124,7 +124,7 @@ class MisplacedGradientClipping(Rule):
             related.append((step.node, "the step uses them here"))
         else:
             message = f"Gradients are clipped before `backward()` computes those that {shown} uses."
-            cleared = violation.last(training.CLEAR)
+            cleared = violation.last(vocabulary.CLEAR)
             if cleared is not None:
                 related.append((cleared.node, "cleared here"))
             related.append((step.node, "the step they are meant for"))
@@ -147,13 +147,13 @@ def _is_for(found: Training, optimizer: Optimizer, clip: Action) -> bool:
 def _step_of(found: Training, optimizer: Optimizer, violation: Violation) -> Action | None:
     """The step that the clipping was meant for: the last one, or the next one in the same loop, after a backward."""
     if violation.problem == "after the step":
-        return violation.last(training.STEP)
+        return violation.last(vocabulary.STEP)
     events = found.events_of(optimizer)
     later = found.actions[found.actions.index(violation.action) + 1 :]
     backward = False
     for action in later:
-        backward = backward or training.BACKWARD in events(action)
-        if training.STEP in events(action):
+        backward = backward or vocabulary.BACKWARD in events(action)
+        if vocabulary.STEP in events(action):
             return action if backward and _same_loops(found, action, violation.action) else None
     return None
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
-from torchlint.idioms import modes
-from torchlint.idioms.construction import constructions
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.modes import evaluation_loop, is_without_grad, mode_dependent_layer
-from torchlint.idioms.training import Training, training_of
+from torchlint.idioms.training import modes
+from torchlint.idioms.training.construction import constructions
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.modes import evaluation_loop, is_without_grad, mode_dependent_layer
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, Ref, actions
 from torchlint.semantics.module import enclosing_class, enclosing_function

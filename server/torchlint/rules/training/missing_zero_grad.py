@@ -4,25 +4,25 @@ import ast
 from collections.abc import Callable, Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms import training
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.training import Optimizer, Training, block_of, training_of
+from torchlint.idioms.training import vocabulary
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.vocabulary import Optimizer, Training, block_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 
 _CLEARED, _USED, _ADDED = "cleared or never stepped", "used", "added to used ones"
-_MAY_CLEAR = (training.CLEAR, training.PERHAPS_CLEAR, training.ESCAPE, training.BUILT)
+_MAY_CLEAR = (vocabulary.CLEAR, vocabulary.PERHAPS_CLEAR, vocabulary.ESCAPE, vocabulary.BUILT)
 _TABLE = Automaton(
     start=_CLEARED,
     moves={
         **{(state, event): _CLEARED for state in (_USED, _ADDED) for event in _MAY_CLEAR},
-        (_USED, training.BACKWARD): _ADDED,
-        **{(state, training.STEP): _USED for state in (_CLEARED, _ADDED)},
+        (_USED, vocabulary.BACKWARD): _ADDED,
+        **{(state, vocabulary.STEP): _USED for state in (_CLEARED, _ADDED)},
     },
-    wrong={(_ADDED, training.STEP): "missing"},
+    wrong={(_ADDED, vocabulary.STEP): "missing"},
     on_every_path=False,  # one is enough, as nothing on any path of the loop may clear: see `_clears_within`
 )
 
@@ -102,7 +102,7 @@ class MissingZeroGrad(Rule):
         step = violation.action
         name = optimizer.ref.shown
         related: list[tuple[ast.AST, str]] = []
-        backward = violation.last(training.BACKWARD)
+        backward = violation.last(vocabulary.BACKWARD)
         if backward is not None:
             related.append((backward.node, "gradients are added here"))
         related.append((loop.node, "in each iteration of this loop"))
@@ -120,7 +120,7 @@ class MissingZeroGrad(Rule):
 
 def _cycle(found: Training, violation: Violation) -> Loop | None:
     """The innermost loop that holds this step, the one before it, and the backward pass between them."""
-    between = (violation.last(training.STEP), violation.last(training.BACKWARD))
+    between = (violation.last(vocabulary.STEP), violation.last(vocabulary.BACKWARD))
     around = [{loop.node for loop in found.places[action].loops} for action in between if action is not None]
     return next((loop for loop in reversed(violation.loops) if all(loop.node in nodes for nodes in around)), None)
 
@@ -134,7 +134,7 @@ def _clears_within(found: Training, classify: Callable[[Action], tuple[str, ...]
 def _cleared_before(found: Training, optimizer: Optimizer, loop: Loop) -> Action | None:
     """A clear of the optimizer outside the loop."""
     classify = found.events_of(optimizer)
-    clears = (action for action in found.actions if training.CLEAR in classify(action))
+    clears = (action for action in found.actions if vocabulary.CLEAR in classify(action))
     return next((a for a in clears if loop.node not in {item.node for item in found.places[a].loops}), None)
 
 

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint import torch_api
-from torchlint.idioms.asked_modules import OF_MODULES, AskedModules
-from torchlint.idioms.construction import constructions
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_graph import loss_of
-from torchlint.idioms.graph_sources import sources_of
-from torchlint.idioms.identity import origin_of
-from torchlint.idioms.module_uses import uses_of
-from torchlint.idioms.new_modules import FIXED, builds_of, is_to_learn
-from torchlint.idioms.parameter_groups import lost_groups
-from torchlint.idioms.stated import is_stated
+from torchlint.idioms.modules.asked_modules import OF_MODULES, AskedModules
+from torchlint.idioms.modules.module_uses import uses_of
+from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.idioms.training.construction import constructions
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_graph import loss_of
+from torchlint.idioms.training.graph_sources import sources_of
+from torchlint.idioms.training.new_modules import FIXED, builds_of, is_to_learn
+from torchlint.idioms.training.parameter_groups import lost_groups
+from torchlint.idioms.values.identity import origin_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.module import enclosing_function
 from torchlint.semantics.scopes import dotted

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Callable, Iterator
 
 from torchlint.finding import Severity
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.paths import assigned_to, is_within, path_at_root
-from torchlint.idioms.training import BUILT, STEP, Optimizer, Training, block_of, statement_of, training_of
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.paths import assigned_to, is_within, path_at_root
+from torchlint.idioms.training.vocabulary import BUILT, STEP, Optimizer, Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
 from torchlint.semantics.kinds import What

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.construction import modules_given
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_backward
-from torchlint.idioms.stated import is_stated
-from torchlint.idioms.training import Training, training_of
+from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.idioms.training.construction import modules_given
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Followed, Loop, actions
 from torchlint.semantics.module import enclosing_function, scope_at

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.expected_errors import is_expected_to_raise
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.unit import Unit

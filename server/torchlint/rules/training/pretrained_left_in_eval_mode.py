@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms import modes
-from torchlint.idioms.construction import constructions
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import called_name, is_backward
-from torchlint.idioms.modes import Forwards, is_without_grad, may_be_without_grad
-from torchlint.idioms.paths import is_within
-from torchlint.idioms.stated import is_stated
-from torchlint.idioms.training import Training, training_of
+from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.idioms.training import modes
+from torchlint.idioms.training.construction import constructions
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import called_name, is_backward
+from torchlint.idioms.training.modes import Forwards, is_without_grad, may_be_without_grad
+from torchlint.idioms.training.paths import is_within
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.module import enclosing_function

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_graph import loss_of
-from torchlint.idioms.graph_sources import Sources, sources_of
-from torchlint.idioms.loops import LoopNode, loops_around, runs_each_time
-from torchlint.idioms.training import statement_of
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_graph import loss_of
+from torchlint.idioms.training.graph_sources import Sources, sources_of
+from torchlint.idioms.training.loops import LoopNode, loops_around, runs_each_time
+from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.index import index_of

@@ -3,10 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms import training
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import may_touch_gradients
-from torchlint.idioms.training import training_of
+from torchlint.idioms.training import vocabulary
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import may_touch_gradients
+from torchlint.idioms.training.vocabulary import training_of
 from torchlint.rules.base import Diagnosis, FixKind, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, Violation, violations
@@ -17,19 +17,19 @@ _UNSEEN = "unseen code"
 _TABLE = Automaton(
     start=_UNKNOWN,
     moves={
-        **{(state, training.BACKWARD): _COMPUTED for state in (_UNKNOWN, _CARRIED, _DROPPED)},
+        **{(state, vocabulary.BACKWARD): _COMPUTED for state in (_UNKNOWN, _CARRIED, _DROPPED)},
         (_COMPUTED, NEXT_ITERATION): _CARRIED,
-        (_CARRIED, training.CLEAR): _DROPPED,
-        (_COMPUTED, training.CLEAR): _UNKNOWN,
-        **{(state, training.STEP): _UNKNOWN for state in (_COMPUTED, _CARRIED, _DROPPED)},
+        (_CARRIED, vocabulary.CLEAR): _DROPPED,
+        (_COMPUTED, vocabulary.CLEAR): _UNKNOWN,
+        **{(state, vocabulary.STEP): _UNKNOWN for state in (_COMPUTED, _CARRIED, _DROPPED)},
         **{
             (state, event): _UNKNOWN
             for state in (_COMPUTED, _CARRIED, _DROPPED)
-            for event in (training.PERHAPS_CLEAR, training.ESCAPE, training.WRITE, training.BUILT)
+            for event in (vocabulary.PERHAPS_CLEAR, vocabulary.ESCAPE, vocabulary.WRITE, vocabulary.BUILT)
         },
         (_DROPPED, _UNSEEN): _UNKNOWN,
     },
-    wrong={(_DROPPED, training.STEP): "before backward"},
+    wrong={(_DROPPED, vocabulary.STEP): "before backward"},
     neutral=frozenset((_UNKNOWN,)),
 )
 
@@ -112,7 +112,7 @@ class StepBeforeBackward(Rule):
             f"`{ast.unparse(step.node)}` has no gradients to use: they are cleared before it and computed after it."
         )
         related: list[tuple[ast.AST, str]] = []
-        clear, backward = violation.last(training.CLEAR), violation.last(training.BACKWARD)
+        clear, backward = violation.last(vocabulary.CLEAR), violation.last(vocabulary.BACKWARD)
         if clear is not None:
             related.append((clear.node, "cleared here"))
         if backward is not None:

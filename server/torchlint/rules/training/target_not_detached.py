@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.asked_modules import AskedModules, network_of
-from torchlint.idioms.formulas import factors, squared, terms
-from torchlint.idioms.gradient_graph import is_foreign, loss_of
-from torchlint.idioms.graph_sources import Sources, sources_of
-from torchlint.idioms.leaves import may_freeze
-from torchlint.idioms.origins import RESHAPING
-from torchlint.idioms.parameter_copies import parameter_copies
-from torchlint.idioms.stated import is_stated
+from torchlint.idioms.modules.asked_modules import AskedModules, network_of
+from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.idioms.training.gradient_graph import is_foreign, loss_of
+from torchlint.idioms.training.graph_sources import Sources, sources_of
+from torchlint.idioms.training.leaves import may_freeze
+from torchlint.idioms.training.parameter_copies import parameter_copies
+from torchlint.idioms.values.formulas import factors, squared, terms
+from torchlint.idioms.values.origins import RESHAPING
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.scopes import dotted

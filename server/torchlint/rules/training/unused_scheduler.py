@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.expected_errors import is_expected_to_raise
-from torchlint.idioms.module_uses import gives_self
-from torchlint.idioms.training import statement_of
+from torchlint.idioms.modules.module_uses import gives_self
+from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.module import enclosing_function, scope_at
 from torchlint.semantics.semantics import Semantics, argument, nodes_within

@@ -4,11 +4,11 @@ import ast
 from collections.abc import Callable, Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
-from torchlint.idioms import training
-from torchlint.idioms.accelerators import is_accelerator
-from torchlint.idioms.frameworks import Duty, owned_duties
-from torchlint.idioms.gradient_actions import is_foreign_backward, may_touch_gradients
-from torchlint.idioms.training import Training, block_of, training_of
+from torchlint.idioms.training import vocabulary
+from torchlint.idioms.training.accelerators import is_accelerator
+from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.idioms.training.gradient_actions import is_foreign_backward, may_touch_gradients
+from torchlint.idioms.training.vocabulary import Training, block_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, violations
@@ -19,20 +19,20 @@ _UNSEEN = "unseen code"
 _TABLE = Automaton(
     start=_UNKNOWN,
     moves={
-        **{(state, training.BACKWARD): _COMPUTED for state in (_UNKNOWN, _CARRIED, _CLEARED)},
-        (_COMPUTED, training.CLEAR): _CLEARED,
-        (_CARRIED, training.CLEAR): _UNKNOWN,
+        **{(state, vocabulary.BACKWARD): _COMPUTED for state in (_UNKNOWN, _CARRIED, _CLEARED)},
+        (_COMPUTED, vocabulary.CLEAR): _CLEARED,
+        (_CARRIED, vocabulary.CLEAR): _UNKNOWN,
         (_COMPUTED, NEXT_ITERATION): _CARRIED,
-        **{(state, training.STEP): _UNKNOWN for state in (_COMPUTED, _CARRIED, _CLEARED)},
+        **{(state, vocabulary.STEP): _UNKNOWN for state in (_COMPUTED, _CARRIED, _CLEARED)},
         **{
             (state, event): _UNKNOWN
             for state in (_COMPUTED, _CARRIED, _CLEARED)
-            for event in (training.PERHAPS_CLEAR, training.ESCAPE, training.WRITE, training.BUILT)
+            for event in (vocabulary.PERHAPS_CLEAR, vocabulary.ESCAPE, vocabulary.WRITE, vocabulary.BUILT)
         },
         # What is called between clearing and step may put gradients back.
         (_CLEARED, _UNSEEN): _UNKNOWN,
     },
-    wrong={(_CLEARED, training.STEP): "cleared"},
+    wrong={(_CLEARED, vocabulary.STEP): "cleared"},
     neutral=frozenset((_UNKNOWN, _CARRIED)),
 )
 
@@ -109,9 +109,9 @@ class ZeroGradBeforeStep(Rule):
                 return events(action) or ((_UNSEEN,) if may_touch_gradients(action) else ())  # noqa: B023
 
             for violation in violations(_TABLE, found.flow_for(classify), classify):
-                clear = violation.last(training.CLEAR)
+                clear = violation.last(vocabulary.CLEAR)
                 if clear is not None:
-                    yield self._diagnosis(violation.action, clear, violation.last(training.BACKWARD), found)
+                    yield self._diagnosis(violation.action, clear, violation.last(vocabulary.BACKWARD), found)
 
     def _diagnosis(self, step: Action, clear: Action, backward: Action | None, found: Training) -> Diagnosis:
         related: list[tuple[ast.AST, str]] = [(clear.node, "cleared here")]
@@ -143,7 +143,7 @@ def _with(
     """The events of an optimizer, with further backward passes."""
     if not backwards:
         return events
-    return lambda action: (training.BACKWARD,) if action in backwards else events(action)
+    return lambda action: (vocabulary.BACKWARD,) if action in backwards else events(action)
 
 
 def _move(edit: Editor, clear: Action, step: Action, found: Training) -> None:

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.replacement import can_replace, replace_name
-from torchlint.idioms.fallbacks import in_version_fallback
-from torchlint.idioms.versioned import (
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
+from torchlint.idioms.surroundings.versioned import (
     REMOVED,
     fails_to_import,
     reporting_rule,

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
-from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_class, on_function
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.scopes import FunctionNode

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.literals import UNKNOWN, literal_of
 from torchlint.semantics.semantics import argument, has_unknown_arguments

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, on_call, on_node, on_reference
 from torchlint.rules.versions._versioned import VersionedNameRule
 from torchlint.semantics.kinds import What

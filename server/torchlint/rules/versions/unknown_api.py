@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.fallbacks import in_version_fallback
+from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of

@@ -1,0 +1,1 @@
+"""Module classes: what they keep, in which order their layers run, how large those are."""

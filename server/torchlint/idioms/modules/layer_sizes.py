@@ -1,0 +1,139 @@
+"""How large the input and the output of a layer are, where its constructor says so in numbers that the code shows."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from torchlint import torch_api
+from torchlint.idioms.modules.module_state import given_arguments
+from torchlint.semantics.kinds import Kind
+from torchlint.semantics.scopes import AttributeWrite
+from torchlint.semantics.semantics import Semantics, enclosing_function
+from torchlint.syntax import parent_of
+
+_DEEPEST = 8
+#: Their first size counts rows of a table, not elements of the input.
+_TABLES = frozenset(("torch.nn.Embedding", "torch.nn.EmbeddingBag"))
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSizes:
+    """How many features or channels a layer takes and gives; None where the code does not say.
+
+    Features stand in the last dimension (``Linear``, ``LayerNorm``, ``Embedding``, recurrent layers), channels in the
+    second (convolutions, ``BatchNorm``, ``GroupNorm``).
+    """
+
+    takes: int | None = None
+    gives: int | None = None
+
+
+def sizes_of_layer(kind: Kind | None, semantics: Semantics) -> LayerSizes:
+    """The sizes of what an expression of this kind is, if it is a layer of torch (``semantics.kind(self.fc)``)."""
+    if kind is None or not kind.proven or not kind.is_module or not isinstance(kind.node, ast.Call):
+        return LayerSizes()
+    return sizes_of_construction(kind.node, kind.origin, semantics)
+
+
+def sizes_of_construction(build: ast.Call, name: str, semantics: Semantics) -> LayerSizes:
+    """The sizes of the layer that a call of the class ``name`` makes (``nn.Linear(64, 10)`` takes 64 and gives 10)."""
+    facts = torch_api.module_facts(name)
+    if facts is None:
+        return LayerSizes()
+    takes = None if facts.name in _TABLES else _size(build, facts, facts.in_size, semantics)
+    gives = _size(build, facts, facts.out_size, semantics)
+    if facts.kind == "recurrent" and gives is not None:
+        gives = _recurrent_size(build, facts, gives, semantics)
+    return LayerSizes(takes, gives)
+
+
+def _size(build: ast.Call, facts: torch_api.ModuleFacts, parameter: str | None, semantics: Semantics) -> int | None:
+    value = layer_argument(build, facts, parameter) if parameter is not None else None
+    if isinstance(value, ast.List | ast.Tuple) and value.elts:  # a `normalized_shape`: its last dimension
+        value = value.elts[-1]
+    return whole_number(value, semantics)
+
+
+def _recurrent_size(build: ast.Call, facts: torch_api.ModuleFacts, hidden: int, semantics: Semantics) -> int | None:
+    """What a recurrent layer gives: the projection if it has one, of both directions where it has two."""
+    given = given_arguments(build, facts.parameters, semantics)
+    if given is None:
+        return None
+    projected, both = given.get("proj_size", 0), given.get("bidirectional", False)
+    if not isinstance(projected, int) or not isinstance(both, bool):
+        return None
+    return (projected or hidden) * (2 if both else 1)
+
+
+def layer_argument(build: ast.Call, facts: torch_api.ModuleFacts, parameter: str) -> ast.expr | None:
+    """What a constructor is given for a parameter; None where it is not given, or not certainly."""
+    if any(isinstance(item, ast.Starred) for item in build.args) or any(item.arg is None for item in build.keywords):
+        return None
+    for item in build.keywords:
+        if item.arg == parameter:
+            return item.value
+    names = facts.parameters
+    positional = names[: names.index("*")] if "*" in names else names
+    position = positional.index(parameter) if parameter in positional else len(build.args)
+    return build.args[position] if position < len(build.args) else None
+
+
+def whole_number(expression: ast.expr | None, semantics: Semantics, depth: int = 0) -> int | None:
+    """The number that an expression is for certain: literals, arithmetic with them, names and attributes of ``self``
+    that are bound to such once."""
+    if expression is None or depth > _DEEPEST:
+        return None
+    value = semantics.literal(expression)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match expression:
+        case ast.BinOp(left=left, op=op, right=right):
+            first, second = whole_number(left, semantics, depth + 1), whole_number(right, semantics, depth + 1)
+            return _calculated(first, op, second) if first is not None and second is not None else None
+        case ast.Name():
+            found = semantics.value_of(expression)
+            once = len(semantics.bindings(expression)) == 1
+            return whole_number(found, semantics, depth + 1) if once and found is not expression else None
+        case ast.Attribute(value=owner, attr=name):
+            return _attribute_number(semantics.class_of_self(owner), name, semantics, depth)
+        case _:
+            return None
+
+
+def _calculated(left: int, op: ast.operator, right: int) -> int | None:
+    match op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.FloorDiv() if right:
+            return left // right
+        case ast.Pow() if 0 <= right <= 16 and abs(left) <= 1024:
+            return left**right  # type: ignore[no-any-return]
+        case _:
+            return None
+
+
+def _attribute_number(owner: ast.ClassDef | None, name: str, semantics: Semantics, depth: int) -> int | None:
+    """``self.<name>``, where the constructor writes it once and no other class of the file can write it."""
+    if owner is None or semantics.module.is_base(owner.name) or semantics.local_bases(owner):
+        return None
+    writes = semantics.module.attribute_writes(owner, name)
+    if len(writes) != 1 or not _is_plain(writes[0]) or semantics.module.body_definitions(owner, name):
+        return None
+    return whole_number(writes[0].value, semantics, depth + 1)
+
+
+def _is_plain(write: AttributeWrite) -> bool:
+    """Whether a write is ``self.name = value`` right in the body of the constructor."""
+    function = enclosing_function(write.statement)
+    return (
+        not write.path
+        and not write.augmented
+        and function is not None
+        and function.name == "__init__"
+        and parent_of(write.statement) is function
+    )

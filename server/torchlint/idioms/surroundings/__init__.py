@@ -1,0 +1,1 @@
+"""What stands around code: several releases of torch, expected errors, comments, files."""

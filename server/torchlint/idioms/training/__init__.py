@@ -1,0 +1,1 @@
+"""Training and evaluation: steps, gradients and graphs, modes, who owns a loop."""

@@ -1,0 +1,330 @@
+"""Values that certainly have no autograd graph, and the place where each lost it.
+
+``cut_of`` follows a value through names, arithmetic, functions of torch and functions of the file, and gives up as soon
+as one path may still carry a graph.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torchlint import torch_api
+from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
+from torchlint.semantics.index import index_of
+from torchlint.semantics.kinds import What
+from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.scopes import Binding, Definition, FunctionNode
+from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments, nodes_within
+
+_DEEPEST = 12
+#: Methods whose result has no graph, whatever they are called on.
+CUTTING_METHODS = frozenset(
+    "item detach detach_ tolist numpy argmax argmin argsort long int bool byte short isnan isinf isfinite nonzero "
+    "count_nonzero new_zeros new_ones new_full new_tensor new_empty multinomial bincount histc".split()
+)
+#: Functions whose result has no graph, whatever they are given.
+CUTTING_FUNCTIONS = frozenset(
+    f"torch.{name}"
+    for name in "argmax argmin argsort isnan isinf isfinite nonzero count_nonzero eq ne gt lt ge le logical_not "
+    "logical_and logical_or isclose multinomial bernoulli bincount histc from_numpy searchsorted bucketize".split()
+)
+#: Functions that make tensors of nothing, or of values that are copied without their graph.
+_FACTORIES = frozenset(
+    f"torch.{name}"
+    for name in "zeros ones full empty rand randn randint randperm arange linspace logspace eye normal zeros_like "
+    "ones_like full_like empty_like rand_like randn_like randint_like tensor".split()
+)
+_COPIES = frozenset(
+    ("torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.DoubleTensor", "torch.cuda.FloatTensor")
+)
+_WRAPS = frozenset(("torch.autograd.Variable", "torch.autograd.variable.Variable"))
+#: Functions of torch that give (values, indices).
+_WITH_INDICES = frozenset("max min topk sort median mode kthvalue cummax cummin".split())
+#: Methods of a tensor after which it may require gradients.
+_REQUIRING = frozenset(("requires_grad_", "requires_grad"))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cut:
+    """Where a value lost its graph, in words ("`.item()` gives a number"); without words it never had one."""
+
+    node: ast.AST
+    how: str = ""
+
+
+def cut_of(semantics: Semantics, expression: ast.expr) -> Cut | None:
+    """The place where a value lost its graph; None if it may have one, or may require gradients itself."""
+    return _Follower(semantics).value(expression, ())
+
+
+class _Follower:
+    def __init__(self, semantics: Semantics) -> None:
+        self._semantics = semantics
+        self._active: list[ast.AST] = []
+
+    def value(self, expression: ast.expr, path: tuple[int | None, ...]) -> Cut | None:
+        if expression in self._active or len(self._active) > _DEEPEST:
+            return None
+        self._active.append(expression)
+        try:
+            return self._value(expression, path)
+        finally:
+            self._active.pop()
+
+    def _value(self, expression: ast.expr, path: tuple[int | None, ...]) -> Cut | None:
+        match expression:
+            case ast.Name():
+                return self._name(expression, path)
+            case ast.NamedExpr(value=value):
+                return self.value(value, path)
+            case ast.Constant():
+                return Cut(expression)
+            case ast.Attribute():
+                return self._attribute(expression, path)
+            case ast.Compare():
+                return Cut(expression, "a comparison has no gradient")
+            case ast.UnaryOp(operand=operand):
+                return self.value(operand, path)
+            case ast.BinOp(left=left, right=right):
+                return self._under_no_grad(expression) or self._all((left, right))
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._all((body, orelse), path)
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                if path and path[0] is not None and -len(elements) <= path[0] < len(elements):
+                    return self.value(elements[path[0]], path[1:])
+                return self._all(elements) if not path and elements else None
+            case ast.Subscript(value=value, slice=index):
+                place = index.value if isinstance(index, ast.Constant) else None
+                if isinstance(place, int) and self._is_indices(value, (place,)):
+                    return Cut(expression, "the indices of a maximum have no gradient")
+                return self.value(value, path)
+            case ast.Call():
+                return self._call(expression, path)
+            case _:
+                return None
+
+    def _all(self, expressions: Iterable[ast.expr], path: tuple[int | None, ...] = ()) -> Cut | None:
+        """The first cut with words, if all the values are cut."""
+        found: list[Cut] = []
+        for expression in expressions:
+            cut = self.value(expression.value if isinstance(expression, ast.Starred) else expression, path)
+            if cut is None:
+                return None
+            found.append(cut)
+        return next((cut for cut in found if cut.how), found[0] if found else None)
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def _name(self, name: ast.Name, path: tuple[int | None, ...]) -> Cut | None:
+        definitions = self._semantics.definitions(name)
+        if not definitions or changes_in_place(self._semantics, name):
+            return None
+        found = [self._definition(definition, path) for definition in definitions]
+        if None in found:
+            return None
+        return next((cut for cut in found if cut is not None and cut.how), found[0])
+
+    def _definition(self, definition: Definition, path: tuple[int | None, ...]) -> Cut | None:
+        if definition.kind is Binding.ASSIGNMENT and definition.value is not None:
+            if None in definition.path:
+                return None
+            if self._is_indices(definition.value, definition.path):
+                return Cut(definition.node, "the indices of a maximum have no gradient")
+            return self.value(definition.value, (*definition.path, *path))
+        if definition.kind is Binding.LOOP and isinstance(definition.value, ast.expr):
+            source = self._semantics.kind(_iterated(definition.value))
+            if source is not None and source.what is What.LOADER:
+                return Cut(definition.node)
+        return None
+
+    def _is_indices(self, value: ast.expr, path: tuple[int | None, ...]) -> bool:
+        if path[:1] != (1,) or not isinstance(value, ast.Call):
+            return False
+        name = self._semantics.name(value.func)
+        last = value.func.attr if isinstance(value.func, ast.Attribute) else ""
+        of_torch = name.startswith("torch.") and name[6:] in _WITH_INDICES
+        of_tensor = not name and last in _WITH_INDICES and self._is_tensor(value.func)
+        return (of_torch and len(value.args) + len(value.keywords) > 1) or of_tensor
+
+    def _is_tensor(self, function: ast.expr) -> bool:
+        kind = self._semantics.kind(function.value) if isinstance(function, ast.Attribute) else None
+        return kind is not None and kind.is_tensor
+
+    def _attribute(self, expression: ast.Attribute, path: tuple[int | None, ...]) -> Cut | None:
+        kind = self._semantics.kind(expression.value)
+        if expression.attr == "data" and kind is not None and kind.is_tensor:
+            return Cut(expression, "`.data` has no graph")
+        if expression.attr in ("shape", "ndim") and kind is not None and kind.is_tensor:
+            return Cut(expression)
+        if expression.attr in ("T", "mT", "real") and kind is not None and kind.is_tensor:
+            return self.value(expression.value, path)
+        if self._semantics.name(expression) in ("math.pi", "numpy.pi", "torch.pi"):
+            return Cut(expression)
+        return None
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+
+    def _call(self, call: ast.Call, path: tuple[int | None, ...]) -> Cut | None:
+        semantics = self._semantics
+        if _asks_for_gradients(call):
+            return None
+        names = semantics.names(call.func)
+        if names:
+            name = semantics.name(call.func)
+            if name.startswith("."):
+                function = semantics.local_function(call.func)
+                return self._returned(function, call, path) if function is not None else None
+            return self._of_torch(name, call) if name.startswith("torch.") else None
+        if isinstance(call.func, ast.Name) and not semantics.definitions(call.func):
+            return Cut(call, f"`{call.func.id}()` gives a number") if call.func.id in ("float", "int", "len") else None
+        if isinstance(call.func, ast.Attribute):
+            cut = self._method(call, call.func, path)
+            if cut is not None:
+                return cut
+        kind = semantics.kind(call.func)
+        if kind is not None and kind.is_module:
+            without = self._under_no_grad(call)
+            if without is not None or kind.what is not What.LOSS or not kind.origin.startswith("torch.nn."):
+                return without
+            return self._given(call)
+        return None
+
+    def _of_torch(self, name: str, call: ast.Call) -> Cut | None:
+        if name in CUTTING_FUNCTIONS:
+            return Cut(call, f"`{name}` has no gradient")
+        if name in _COPIES and call.args:
+            copied = next(nodes_within(call.args[0], ast.Name, ast.Call), None) is not None
+            return Cut(call, f"`{name}` copies the value without its graph" if copied else "")
+        if name in _WRAPS:
+            return Cut(call, "`Variable` gives an alias that is cut from the graph")
+        if name in _FACTORIES:
+            return Cut(call)
+        if not torch_api.returns_tensor(name) or name == "torch.nn.Parameter":
+            return None
+        return self._under_no_grad(call) or self._given(call)
+
+    def _given(self, call: ast.Call) -> Cut | None:
+        """The cut of a result that has no graph because no argument has one."""
+        if has_unknown_arguments(call):
+            return None
+        return self._all([*call.args, *(item.value for item in call.keywords)])
+
+    def _method(self, call: ast.Call, function: ast.Attribute, path: tuple[int | None, ...]) -> Cut | None:
+        semantics, method = self._semantics, function.attr
+        owner = semantics.class_of_self(function.value)
+        if owner is not None:
+            local = semantics.find_method(owner, method)
+            return self._returned(local, call, path) if local is not None else None
+        if method in CUTTING_METHODS:
+            word = (
+                " gives a number" if method == "item" else ("" if method.startswith("detach") else " has no gradient")
+            )
+            return Cut(call, f"`.{method}()`{word or ' cuts it from the graph'}")
+        facts = torch_api.tensor_method(method)
+        if facts is None or facts.returns not in ("tensor", "self") or method in _REQUIRING:
+            return None
+        if not self._is_tensor(function) and self.value(function.value, ()) is None:
+            return None
+        without = self._under_no_grad(call)
+        if without is not None and facts.returns == "tensor":
+            return without
+        return self._all([function.value, *call.args, *(item.value for item in call.keywords)])
+
+    def _returned(self, function: FunctionNode, call: ast.Call, path: tuple[int | None, ...]) -> Cut | None:
+        """The cut of what a function of this file returns, if all it returns is cut without regard to its caller."""
+        values = self._semantics.returned_values(function)
+        if not values or function in self._active or _yields(function):
+            return None
+        self._active.append(function)
+        try:
+            return self._all(values, path)
+        finally:
+            self._active.pop()
+
+    def _under_no_grad(self, expression: ast.expr) -> Cut | None:
+        switch = grad_mode_at(self._semantics, expression)
+        if switch.mode is not GradMode.OFF or switch.by is None:
+            return None
+        shown = ast.unparse(switch.by.func if isinstance(switch.by, ast.Call) else switch.by)
+        return Cut(expression, f"it is computed under `{shown}`")
+
+
+def _asks_for_gradients(call: ast.Call) -> bool:
+    """Whether a call may make something that requires gradients: ``requires_grad=`` that is not ``False``."""
+    return any(
+        item.arg == "requires_grad" and not (isinstance(item.value, ast.Constant) and item.value.value is False)
+        for item in call.keywords
+    )
+
+
+def _iterated(source: ast.expr) -> ast.expr:
+    """The iterable inside ``enumerate`` and progress bars."""
+    while isinstance(source, ast.Call) and source.args:
+        name = source.func.id if isinstance(source.func, ast.Name) else getattr(source.func, "attr", "")
+        if name not in ("enumerate", "tqdm", "track", "iter"):
+            break
+        source = source.args[0]
+    return source
+
+
+def _yields(function: FunctionNode) -> bool:
+    return next(nodes_within(function, ast.Yield, ast.YieldFrom), None) is not None
+
+
+def changes_in_place(semantics: Semantics, name: ast.Name) -> tuple[ast.AST, ...]:
+    """What in the function of a name writes into what it holds, or makes it require gradients: ``x[i] = v``,
+    ``x.add_(v)``, ``x.requires_grad = True``, ``out=x``."""
+    function = enclosing_function(name)
+    known: dict[str, list[ast.AST]]
+    if function is None:
+        parts = semantics.module.own_code()
+
+        def compute() -> dict[str, list[ast.AST]]:
+            return _changes(
+                node for part in parts for node in index_of(part).all(ast.Subscript, ast.Attribute, ast.Call)
+            )
+
+        known = semantics.module.memo.get(("changed in place", *parts), compute, {})
+    else:
+        held = function.__dict__.get("_changed_in_place")
+        if held is None:
+            held = function.__dict__["_changed_in_place"] = _changes(
+                nodes_within(function, ast.Subscript, ast.Attribute, ast.Call)
+            )
+        known = held
+    return tuple(known.get(name.id, ()))
+
+
+def _changes(nodes: Iterable[ast.AST]) -> dict[str, list[ast.AST]]:
+    found: dict[str, list[ast.AST]] = {}
+    for name, node in _changed_names(nodes):
+        found.setdefault(name, []).append(node)
+    return found
+
+
+def _changed_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
+    for node in nodes:
+        match node:
+            case ast.Subscript(value=value, ctx=ast.Store()):
+                base = _base(value)
+                if base is not None:
+                    yield base.id, node
+            case ast.Attribute(value=ast.Name(id=name), attr="requires_grad", ctx=ast.Store()):
+                yield name, node
+            case ast.Call(func=ast.Attribute(value=value, attr=method)) if method.endswith("_") and method != "detach_":
+                base = _base(value)
+                if base is not None and not method.endswith("__"):
+                    yield base.id, node
+        if isinstance(node, ast.Call):
+            out = argument(node, None, "out")
+            if isinstance(out, ast.Name):
+                yield out.id, node
+
+
+def _base(expression: ast.expr) -> ast.Name | None:
+    """``x`` of ``x[i]``."""
+    while isinstance(expression, ast.Subscript):
+        expression = expression.value
+    return expression if isinstance(expression, ast.Name) else None

@@ -1,0 +1,67 @@
+"""Objects of a called function as the function at the root of a flow knows them, for what is no action of the flow:
+targets of assignments, arguments."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.idioms.training.vocabulary import Training
+from torchlint.semantics.flow import Action, Followed
+from torchlint.semantics.semantics import Semantics, argument, is_static
+from torchlint.semantics.tracing import Tracer
+from torchlint.syntax import parent_of
+
+
+def path_at_root(found: Training, action: Action, expression: ast.expr) -> str:
+    """The path (see ``flow.Ref``) of an expression that stands in the function of an action, in the function at the
+    root; empty where it is something that only the called function knows."""
+    tracer = Tracer(found.semantics)
+    path = tracer.path(expression)
+    for call in reversed(found.places[action].calls):
+        if not path:
+            return ""
+        path = _as_caller_sees(found.semantics, tracer, path, call)
+    return path
+
+
+def _as_caller_sees(semantics: Semantics, tracer: Tracer, path: str, call: Followed) -> str:
+    if path.startswith("::"):
+        return path
+    end = next((position for position, mark in enumerate(path) if mark in ".["), len(path))
+    head, rest = path[:end], path[end:]
+    known: ast.expr | None = None
+    if head == "self" and isinstance(call.node.func, ast.Attribute):
+        known = call.node.func.value
+    elif head.startswith("%"):
+        known = _given(call, head[1:])
+    inner = tracer.path(known) if known is not None else ""
+    return f"{inner}{rest}" if inner else ""
+
+
+def _given(call: Followed, parameter: str) -> ast.expr | None:
+    """What a followed call passes for a parameter."""
+    names = [item.arg for item in (*call.function.args.posonlyargs, *call.function.args.args)]
+    if isinstance(parent_of(call.function), ast.ClassDef) and not is_static(call.function):
+        names = names[1:]
+    return argument(call.node, names.index(parameter) if parameter in names else None, parameter)
+
+
+def assigned_to(node: ast.AST) -> ast.expr | None:
+    """The target of the assignment whose value is this expression, as it is or converted in place
+    (``net = Net().to(device)``)."""
+    holder = parent_of(node)
+    while isinstance(holder, ast.Attribute | ast.Call) and node in (
+        getattr(holder, "value", None),
+        getattr(holder, "func", None),
+    ):
+        node, holder = holder, parent_of(holder)
+    match holder:
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return target
+        case _:
+            return None
+
+
+def is_within(path: str, holder: str) -> bool:
+    """Whether a path is that of an object, or of something that the object holds."""
+    return bool(holder) and (path == holder or path.startswith((f"{holder}.", f"{holder}[")))

@@ -1,0 +1,1 @@
+"""Tensors and other values: where they come from, how large they are, what is computed with them."""

@@ -1,0 +1,123 @@
+"""Tensors of shape (N, 1) and of shape (N,): the two that broadcast to (N, N) where they meet."""
+
+from __future__ import annotations
+
+import ast
+from enum import Enum
+
+from torchlint.idioms.data.loaded_batches import is_loaded_batch, loaded_element
+from torchlint.idioms.data.loaders import loaded_class, loader_argument
+from torchlint.idioms.values.dataflow import shaping_operations
+from torchlint.idioms.values.single_outputs import is_linear, is_matrix_behind, single_output
+from torchlint.idioms.values.tensor_sizes import sizes_of
+from torchlint.semantics.kinds import What
+from torchlint.semantics.literals import literal_of
+from torchlint.semantics.semantics import Semantics
+
+_DEEPEST = 6
+_KEEPS = frozenset("float double half long int to cuda cpu detach clone contiguous type type_as".split())
+
+
+class Layout(Enum):
+    """``COLUMN``: (N, 1) with an N that may be more than 1. ``ROW``: (N,)."""
+
+    COLUMN = "(N, 1)"
+    ROW = "(N,)"
+
+
+def layout_of(semantics: Semantics, expression: ast.expr, depth: int = 0) -> Layout | None:
+    """Whether a tensor is certainly a column or a row of values; None where that is not known."""
+    if depth > _DEEPEST:
+        return None
+    if is_output_column(semantics, expression):
+        return Layout.COLUMN
+    sizes = sizes_of(semantics, expression)
+    if sizes is not None:
+        if len(sizes) == 1 and sizes[0] != 1:
+            return Layout.ROW
+        return Layout.COLUMN if len(sizes) == 2 and sizes[1] == 1 and sizes[0] != 1 else None
+    loaded = loaded_element(semantics, expression)
+    if loaded is not None:
+        return _of_loaded(semantics, *loaded, depth)
+    value = semantics.value_of(expression)
+    match value:
+        case ast.Call(func=ast.Attribute(value=receiver, attr=method)) if method in _KEEPS:
+            return layout_of(semantics, receiver, depth + 1)
+        case ast.Call(func=ast.Attribute(value=receiver, attr=method)) if not semantics.names(value.func):
+            return _reshaped(semantics, value, method, receiver, depth)
+        case ast.Call() if semantics.is_named(value.func, "torch.tensor", "torch.from_numpy", "torch.as_tensor"):
+            return Layout.ROW if value.args and _is_table_column(semantics, value.args[0]) else None
+        case ast.Call() if semantics.is_named(value.func, "torch.FloatTensor", "torch.Tensor", "torch.LongTensor"):
+            return Layout.ROW if len(value.args) == 1 and _is_table_column(semantics, value.args[0]) else None
+        case ast.Subscript(value=inner, slice=ast.Tuple(elts=[ast.Slice(), index])) if literal_of(index) in (0, -1):
+            return Layout.ROW if layout_of(semantics, inner, depth + 1) is Layout.COLUMN else None
+        case _:
+            return None
+
+
+def is_output_column(semantics: Semantics, expression: ast.expr) -> bool:
+    """Whether a tensor is what linear layers with one output make of a batch, on all paths that lead to it."""
+    operations = shaping_operations(semantics, expression)
+    return bool(operations) and all(
+        is_linear(item)
+        and single_output(semantics, item) is not None
+        and (is_matrix_behind(semantics, item) or _is_given_batch(semantics, item.operand, item.through))
+        for item in operations
+    )
+
+
+def _is_given_batch(semantics: Semantics, operand: ast.expr | None, through: tuple[ast.Call, ...]) -> bool:
+    """Whether the layer, or the model that it ends, is given a batch with features."""
+    given = [call.args[0] for call in through if len(call.args) == 1]
+    for value in (*given, *((operand,) if operand is not None else ())):
+        sizes = sizes_of(semantics, value)
+        if is_loaded_batch(semantics, value) or (sizes is not None and len(sizes) == 2 and sizes[0] != 1):
+            return True
+    return False
+
+
+def _reshaped(semantics: Semantics, call: ast.Call, method: str, receiver: ast.expr, depth: int) -> Layout | None:
+    literals = [literal_of(item) for item in call.args]
+    match method, literals:
+        case "squeeze", [] | [1] | [-1] if not call.keywords:
+            return Layout.ROW if layout_of(semantics, receiver, depth + 1) is not None else None
+        case "unsqueeze", [1] | [-1]:
+            return Layout.COLUMN if layout_of(semantics, receiver, depth + 1) is Layout.ROW else None
+        case (("view" | "reshape"), [-1]):
+            return Layout.ROW
+        case "flatten", [] if not call.keywords:
+            return Layout.ROW
+        case (("view" | "reshape"), [first, 1]) if first != 1:
+            return Layout.COLUMN
+        case _:
+            return None
+
+
+def _of_loaded(semantics: Semantics, loader: ast.Call, place: int, depth: int) -> Layout | None:
+    """The layout of one element of what a loader gives: that of the dataset's tensor, a row for plain numbers."""
+    dataset = semantics.value_of(loader_argument(loader, "dataset"))
+    if isinstance(dataset, ast.Call) and semantics.is_named(dataset.func, "torch.utils.data.TensorDataset"):
+        return layout_of(semantics, dataset.args[place], depth + 1) if place < len(dataset.args) else None
+    owner = loaded_class(semantics, loader)
+    getter = semantics.find_method(owner, "__getitem__") if owner is not None else None
+    returned = semantics.returned_values(getter) if getter is not None else ()
+    elements = [value.elts[place] for value in returned if isinstance(value, ast.Tuple) and place < len(value.elts)]
+    if not elements or len(elements) != len(returned):
+        return None
+    kinds = [semantics.kind(element) for element in elements]
+    is_numbers = all(kind is not None and kind.what is What.NUMBER and kind.proven for kind in kinds)
+    return Layout.ROW if is_numbers else None
+
+
+def _is_table_column(semantics: Semantics, expression: ast.expr) -> bool:
+    """Whether data are one column of a pandas table: ``df["price"].values``, ``df["price"].to_numpy()``."""
+    value = semantics.value_of(expression)
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner, attr="astype")):
+            return _is_table_column(semantics, inner)
+        case ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=str())), attr="values"):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=str())), attr="to_numpy")):
+            return True
+        case _:
+            return False
