@@ -105,7 +105,7 @@ class TargetNotDetached(Rule):
     name = "target-not-detached"
     level = Level.WARNING
     fix = FixKind.UNSAFE
-    summary = "The gradient also moves the target that the prediction should reach."
+    summary = "The target is part of the graph: gradients are computed through it too."
 
     @on_method("backward")
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
