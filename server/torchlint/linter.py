@@ -171,13 +171,18 @@ class _Run:
 
         def compute() -> tuple[Diagnosis, ...]:
             unit = Unit(nodes, self._semantics, self._torch, self._in_notebook)
-            return self._dispatcher.run(unit, self._other_names, self._failed)
+            return self._dispatcher.run(unit, self._other_names, self._failed, partial(self._too_deep, nodes))
 
         return self._module.memo.get(key, compute, ())
 
     def _failed(self, rule: type[Rule], error: Exception) -> None:
         message = f"{rule.code} ({rule.name}) failed: {type(error).__name__}: {error}"
         self.failures.setdefault(rule.code, Problem("rule", 0, message))
+
+    def _too_deep(self, nodes: UnitNodes) -> None:
+        row = self._module.syntax.row_of(nodes.parts[0]) + 1 if nodes.parts else 0
+        message = f"`{nodes.name}` is nested too deeply to be followed: not all rules have seen it"
+        self.failures.setdefault(f"depth of {nodes.name}", Problem("syntax", row, message))
 
 
 @lru_cache(maxsize=32)

@@ -89,3 +89,13 @@ def test_an_import_that_comes_and_goes_is_noticed_by_functions_that_do_not_use_i
     assert before
     assert not linter.analyze(Document(line + text)).findings
     assert said(linter.analyze(Document(text)).findings) == said(before)
+
+
+def test_code_that_is_nested_too_deeply_costs_itself_only() -> None:
+    deep = "def deep(model, loader, optimizer):\n    for batch in loader:\n        loss = " + " + ".join(
+        ["model(batch)"] * 2000
+    )
+    deep += "\n        loss.backward()\n        optimizer.step()\n"
+    analysis = Linter().analyze(Document(f"import torch\n\n\n{deep}\n\nmodel.eval\n"))
+    assert analysis.problems
+    assert [finding.code for finding in analysis.findings] == ["TL205"]

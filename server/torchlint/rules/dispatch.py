@@ -14,6 +14,7 @@ from torchlint.semantics.unit import Unit
 _Check = Callable[[Any, Unit], Iterator[Diagnosis]]
 _Handler = tuple[type[Rule], _Check]
 #: Told when a rule raised: (rule, exception).
+_Deliver = Callable[[Iterable[_Handler], object], None]
 OnFailure = Callable[[type[Rule], Exception], None]
 
 
@@ -74,8 +75,13 @@ class Dispatcher:
             case _:
                 raise ValueError(f"unknown topic {topic!r}")
 
-    def run(self, unit: Unit, other_names: frozenset[str], on_failure: OnFailure) -> tuple[Diagnosis, ...]:
-        """What all rules say about a unit. ``other_names``: names of the module that stand for other names."""
+    def run(
+        self, unit: Unit, other_names: frozenset[str], on_failure: OnFailure, on_depth: Callable[[], None]
+    ) -> tuple[Diagnosis, ...]:
+        """What all rules say about a unit. ``other_names``: names of the module that stand for other names.
+
+        ``on_depth`` is called where code is nested too deeply to be followed: what was found until then counts.
+        """
         found: list[Diagnosis] = []
 
         def deliver(handlers: Iterable[_Handler], subject: object) -> None:
@@ -85,6 +91,13 @@ class Dispatcher:
                 except Exception as error:  # a rule that raises costs its own findings, nothing else
                     on_failure(rule, error)
 
+        try:
+            self._deliver(unit, other_names, deliver)
+        except RecursionError:
+            on_depth()
+        return tuple(found)
+
+    def _deliver(self, unit: Unit, other_names: frozenset[str], deliver: _Deliver) -> None:
         self._deliver_calls(unit, other_names, deliver)
         if self._referred:
             self._deliver_references(unit, deliver)
@@ -115,7 +128,6 @@ class Dispatcher:
         for wanted, handlers in self._outermost_flows.items():
             for root in unit.outermost_roots(*wanted):
                 deliver(handlers, root)
-        return tuple(found)
 
     def _of_keyword(self, name: str) -> list[_Handler]:
         handlers = self._handlers_of_keyword.get(name)
@@ -124,9 +136,7 @@ class Dispatcher:
             self._handlers_of_keyword[name] = handlers
         return handlers
 
-    def _deliver_calls(
-        self, unit: Unit, other_names: frozenset[str], deliver: Callable[[Iterable[_Handler], object], None]
-    ) -> None:
+    def _deliver_calls(self, unit: Unit, other_names: frozenset[str], deliver: _Deliver) -> None:
         names = unit.semantics.names
         for index in unit.indexes:
             others = index.aliases | other_names
@@ -151,7 +161,7 @@ class Dispatcher:
                 for handlers in self._handlers_of(resolved):
                     deliver(handlers, call)
 
-    def _deliver_references(self, unit: Unit, deliver: Callable[[Iterable[_Handler], object], None]) -> None:
+    def _deliver_references(self, unit: Unit, deliver: _Deliver) -> None:
         wanted = self._references
         imported = unit.semantics.module.imported_from(self._referred)
         for index in unit.indexes:
