@@ -9,8 +9,9 @@ from functools import cached_property
 
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.scopes import AttributeWrite, FunctionNode
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 
 @dataclass(frozen=True, eq=False)

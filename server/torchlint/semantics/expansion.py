@@ -22,7 +22,7 @@ from torchlint.semantics.flow import (
     sequence,
 )
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.tracing import Tracer
 

@@ -9,8 +9,8 @@ from torchlint.semantics.call_kinds import WRAPPERS, CallKinds
 from torchlint.semantics.element_kinds import ElementKinds
 from torchlint.semantics.instance_kinds import InstanceKinds
 from torchlint.semantics.kinds import Grade, Kind, What, merged
-from torchlint.semantics.module import enclosing_class
 from torchlint.semantics.narrowing import class_tested_around
+from torchlint.semantics.nodes import enclosing_class
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.syntax import parent_of
 from torchlint.torch_api.known import is_dtype

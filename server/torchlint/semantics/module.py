@@ -19,7 +19,7 @@ from torchlint.semantics.index import (
     names_read,
 )
 from torchlint.semantics.memo import Memo, Read
-from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope
+from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode
 from torchlint.syntax import Group, Part, SyntaxModule, parent_of, part_of
 
 
@@ -377,28 +377,6 @@ class ModuleFacts:
             else:
                 own.extend(group.parts)
         yield UnitNodes("module", "<module>", None, tuple(own), ("unit", "<module>", *own))
-
-
-def scope_at(node: ast.AST) -> Scope:
-    """The innermost scope in which a node is evaluated (defaults and decorators belong outside their function)."""
-    index_of(part_of(node))
-    scope: Scope = node.__dict__["_scope"]
-    return scope
-
-
-def enclosing_class(node: ast.AST) -> ast.ClassDef | None:
-    """The class in whose body a function or statement stands directly or in a method (the innermost)."""
-    current = parent_of(node)
-    while current is not None:
-        if isinstance(current, ast.ClassDef):
-            return current
-        current = parent_of(current)
-    return None
-
-
-def enclosing_function(node: ast.AST) -> FunctionNode | None:
-    """The innermost function (no lambda) in whose body a node stands; None at the top of a module or class."""
-    return scope_at(node).function
 
 
 def class_facts(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.semantics.module import ModuleFacts, scope_at
+from torchlint.semantics.module import ModuleFacts
+from torchlint.semantics.nodes import scope_at
 from torchlint.semantics.scopes import Binding, Definition, Scope
 from torchlint.torch_api import canonical
 from torchlint.torch_api.known import is_known_name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
 
 from torchlint import torch_api
 from torchlint.semantics.index import index_of
@@ -12,14 +11,18 @@ from torchlint.semantics.inference import KindInference
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import UNKNOWN, literal_of
 from torchlint.semantics.memo import Memo
-from torchlint.semantics.module import (
-    ModuleFacts,
-    enclosing_class,
+from torchlint.semantics.module import ModuleFacts, first_parameter
+from torchlint.semantics.names import NameResolver
+from torchlint.semantics.nodes import (
+    argument,
+    element_of,
     enclosing_function,
-    first_parameter,
+    has_unknown_arguments,
+    is_static,
+    nodes_within,
+    position_of,
     scope_at,
 )
-from torchlint.semantics.names import NameResolver
 from torchlint.semantics.reaching import reaching_definitions
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.syntax import parent_of, part_of
@@ -324,86 +327,5 @@ def kind_now(memo: Memo, expression: ast.expr) -> Kind | None:
     return semantics.kind(expression) if isinstance(semantics, Semantics) else None
 
 
-def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes of some types inside ``root`` (itself included), in the order of the source."""
-    index = index_of(part_of(root))
-    if len(types) == 1:
-        return iter(index.within(root, types[0]))
-    found = [node for node_type in types for node in index.within(root, node_type)]
-    found.sort(key=lambda node: (_line(node), _column(node)))
-    return iter(found)
-
-
-def contains(root: ast.AST, node: ast.AST) -> bool:
-    """Whether ``node`` is ``root`` or stands inside it."""
-    part = part_of(root)
-    return part_of(node) is part and index_of(part).contains(root, node)
-
-
-def element_of(value: ast.expr, path: Sequence[int | None]) -> ast.expr | None:
-    """The element of a literal tuple or list that an unpacking path leads to; None where it is not literal."""
-    for index in path:
-        if (
-            not isinstance(value, ast.Tuple | ast.List)
-            or index is None
-            or not -len(value.elts) <= index < len(value.elts)
-        ):
-            return None
-        if any(isinstance(element, ast.Starred) for element in value.elts):
-            return None
-        value = value.elts[index]
-    return value
-
-
-def is_static(function: FunctionNode) -> bool:
-    """Whether a method has no ``self`` because of its decorators."""
-    return any(
-        isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod")
-        for decorator in function.decorator_list
-    )
-
-
-def argument(call: ast.Call, position: int | None, keyword: str | None) -> ast.expr | None:
-    """The argument of a call at a position (from 0) or by keyword; None if absent.
-
-    None too where a starred argument stands before the position: use ``has_unknown_arguments`` to tell.
-    """
-    for item in call.keywords:
-        if item.arg is not None and item.arg == keyword:
-            return item.value
-    if position is None or position >= len(call.args):
-        return None
-    if any(isinstance(item, ast.Starred) for item in call.args[: position + 1]):
-        return None
-    return call.args[position]
-
-
-def has_unknown_arguments(call: ast.Call) -> bool:
-    """Whether a call unpacks arguments (``*args``, ``**kwargs``), so that absence of one cannot be proven."""
-    return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
-
-
-def _line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 0)
-
-
-def _column(node: ast.AST) -> int:
-    return getattr(node, "col_offset", 0)
-
-
 def _position(definition: Definition) -> tuple[int, int]:
-    return _line(definition.node), _column(definition.node)
-
-
-__all__ = [
-    "Semantics",
-    "argument",
-    "contains",
-    "element_of",
-    "enclosing_class",
-    "enclosing_function",
-    "has_unknown_arguments",
-    "is_static",
-    "nodes_within",
-    "scope_at",
-]
+    return position_of(definition.node)

@@ -22,8 +22,9 @@ from torchlint.semantics.flow import (
     sequence,
 )
 from torchlint.semantics.index import children_of
+from torchlint.semantics.nodes import element_of, is_static, scope_at
 from torchlint.semantics.scopes import Binding, FunctionNode, Scope
-from torchlint.semantics.semantics import Semantics, element_of, is_static, kind_now, scope_at
+from torchlint.semantics.semantics import Semantics, kind_now
 
 _DEEPEST_ALIAS = 6
 #: A longer chain of `elif` is one branch of many arms: as branches inside each other, trees could become too deep.

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from torchlint.idioms.data.loader_use import made_by
 from torchlint.semantics.literals import UNKNOWN
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _MODULES = ("torchvision.transforms.v2.", "torchvision.transforms.")

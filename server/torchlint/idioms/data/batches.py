@@ -7,7 +7,8 @@ import ast
 from torchlint.idioms.data.loader_use import iterated_loaders
 from torchlint.idioms.data.loaders import all_loaders
 from torchlint.idioms.values.cuda import moves_to_cuda
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.nodes import argument
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _DEEPEST = 3

@@ -6,8 +6,9 @@ import ast
 
 from torchlint.idioms.data.loaders import LOADER, loader_argument
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import argument, element_of
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.semantics.semantics import Semantics, argument, element_of
+from torchlint.semantics.semantics import Semantics
 
 _WRAPPERS = frozenset("enumerate tqdm track progress_bar".split())
 #: What leaves the batch the first axis.

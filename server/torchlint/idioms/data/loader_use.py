@@ -10,9 +10,9 @@ from enum import Enum
 from torchlint.idioms.data.loaders import LOADER, all_loaders
 from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.literals import UNKNOWN
-from torchlint.semantics.module import enclosing_class
+from torchlint.semantics.nodes import argument, element_of, enclosing_class, enclosing_function
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, element_of, enclosing_function
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 
 LOADER = "torch.utils.data.DataLoader"
 #: The parameters of ``DataLoader`` that may be given by position (torch 2.13); those after them are keyword-only.

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from torchlint.idioms.data.loaders import LOADER, loader_argument
 from torchlint.idioms.surroundings.called_code import function_run_by
 from torchlint.idioms.training.construction import constructions
+from torchlint.semantics.nodes import argument, element_of
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, element_of
+from torchlint.semantics.semantics import Semantics
 
 DISTRIBUTED_SAMPLER = "torch.utils.data.distributed.DistributedSampler"
 SAMPLERS = (DISTRIBUTED_SAMPLER, "torch.utils.data.DistributedSampler")

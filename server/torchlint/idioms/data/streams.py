@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 #: Builtins and functions that pass on what they are given, all of it, in some order.

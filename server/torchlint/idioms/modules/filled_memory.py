@@ -7,8 +7,9 @@ import re
 
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, contains, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _EMPTY = frozenset(("torch.empty", "torch.empty_like", "torch.empty_strided", "torch.empty_permuted"))

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.idioms.modules.layer_order import Applied, applied, opened
 from torchlint.idioms.modules.layer_sizes import layer_argument
+from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 3
 _LONGEST_WAY = 6

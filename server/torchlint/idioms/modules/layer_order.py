@@ -12,8 +12,9 @@ from torchlint.idioms.modules.member_lists import members_of_call, members_of_cl
 from torchlint.idioms.modules.straight_line import is_batch_size, layer_like
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.kinds import Kind
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 6
 _SEQUENTIAL = "torch.nn.Sequential"

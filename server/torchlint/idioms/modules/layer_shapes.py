@@ -10,7 +10,8 @@ from math import prod
 from torchlint import torch_api
 from torchlint.idioms.modules.layer_order import Applied
 from torchlint.idioms.modules.layer_sizes import LayerSizes, layer_argument, sizes_of_construction, whole_number
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 
 _DIMENSIONS = re.compile(r"([123])d$")
 #: Layers that keep the shape whatever it is. Others of these kinds (GLU) are not looked at.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.idioms.modules.module_state import given_arguments
 from torchlint.semantics.kinds import Kind
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.scopes import AttributeWrite
-from torchlint.semantics.semantics import Semantics, enclosing_function
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _DEEPEST = 8

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.index import index_of
 from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, contains, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import Part, parent_of, part_of
 
 #: The members in order; None stands for what cannot be read, and for the edges of what may run or not.

@@ -8,8 +8,8 @@ from enum import Enum
 
 from torchlint import torch_api
 from torchlint.semantics.kinds import Kind, What
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _DEEPEST = 6

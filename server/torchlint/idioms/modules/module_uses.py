@@ -14,9 +14,10 @@ from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function, first_parameter, scope_at
+from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import enclosing_function, is_static, nodes_within, scope_at
 from torchlint.semantics.scopes import Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, is_static, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _MOST_PLACES = 400

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode
-from torchlint.semantics.semantics import Semantics, contains, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _GROWING = frozenset({"append", "extend", "insert", "update", "setdefault", "appendleft"})

@@ -9,8 +9,9 @@ from torchlint import torch_api
 from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import Kind
+from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import Binding, FunctionNode
-from torchlint.semantics.semantics import Semantics, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 
 #: Functions and the layer that does the same, with how many arguments after the input both have in the same order.
 #: Compared in torch 2.13 (signatures of torch.nn.functional and torch.nn).

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 from torchlint.idioms.surroundings.stated import is_stated
-from torchlint.semantics.module import enclosing_class
+from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _BLOCKS = ("body", "orelse", "finalbody")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 _MOST_FUNCTIONS = 30
 

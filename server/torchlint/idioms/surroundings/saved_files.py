@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.semantics.nodes import argument, enclosing_function
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function
+from torchlint.semantics.semantics import Semantics
 
 
 def loads_own_file(semantics: Semantics, call: ast.Call) -> bool:

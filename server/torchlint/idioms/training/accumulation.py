@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torchlint.idioms.training.vocabulary import Training
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.nodes import nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.nodes import argument
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _AUTOCASTS = ("torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.inference import enclosing_function_of_parameter
-from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.nodes import argument, element_of, enclosing_class, enclosing_function
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, element_of
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.tracing import Tracer
 
 _DEEPEST = 8

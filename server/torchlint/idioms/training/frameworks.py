@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from enum import Flag, auto
 
-from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.nodes import enclosing_class, enclosing_function
 from torchlint.semantics.semantics import Semantics
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from torchlint import torch_api
 from torchlint.idioms.training.gradient_actions import is_certain_tensor
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import Definition, FunctionNode, dotted
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 6
 #: Methods after which a value no longer leads to the graph.

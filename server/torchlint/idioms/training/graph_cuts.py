@@ -14,9 +14,9 @@ from torchlint import torch_api
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 12
 #: Methods whose result has no graph, whatever they are called on.

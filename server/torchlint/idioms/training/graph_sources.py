@@ -15,8 +15,9 @@ from torchlint import torch_api
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.graph_cuts import CUTTING_FUNCTIONS, CUTTING_METHODS
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import argument, enclosing_function, is_static
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function, is_static
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _DEEPEST = 40

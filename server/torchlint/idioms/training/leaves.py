@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torchlint.idioms.training.graph_cuts import changes_in_place
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.semantics.semantics import Semantics, enclosing_class, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _CREATED = frozenset(

@@ -15,8 +15,9 @@ from torchlint.idioms.training.vocabulary import Place, Training
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, unknown_kind
 from torchlint.semantics.kinds import Kind, What
+from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 #: Events of ``mode_events``.
 TRAIN, EVAL, UNKNOWN = "train", "eval", "mode unknown"

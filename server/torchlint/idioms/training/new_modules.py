@@ -11,8 +11,9 @@ from torchlint.idioms.modules.module_uses import Uses
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.training.construction import constructions
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF
+from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.scopes import dotted
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 4
 #: What an author calls a module that is not to learn.

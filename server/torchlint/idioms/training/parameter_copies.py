@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchlint.semantics.inference import enclosing_function_of_parameter
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function, is_static, nodes_within
 from torchlint.semantics.scopes import Binding, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, is_static, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _PARAMETERS = frozenset(("parameters", "named_parameters", "state_dict", "buffers", "children", "modules"))

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _FILLING = frozenset(("append", "extend"))

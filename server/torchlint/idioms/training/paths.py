@@ -7,7 +7,8 @@ import ast
 
 from torchlint.idioms.training.vocabulary import Training
 from torchlint.semantics.flow import Action, Followed
-from torchlint.semantics.semantics import Semantics, argument, is_static
+from torchlint.semantics.nodes import argument, is_static
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.tracing import Tracer
 from torchlint.syntax import parent_of
 

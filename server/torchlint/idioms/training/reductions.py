@@ -6,8 +6,9 @@ import ast
 
 from torchlint import torch_api
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import argument, element_of, has_unknown_arguments
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, element_of, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 6
 #: Methods that give the same number.

@@ -13,15 +13,9 @@ from torchlint.idioms.training.vocabulary import block_of, statement_of
 from torchlint.idioms.values.origins import RESHAPING, arguments_after, operation_of, origin_of
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import Kind, What
+from torchlint.semantics.nodes import argument, element_of, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import Binding, FunctionNode
-from torchlint.semantics.semantics import (
-    Semantics,
-    argument,
-    element_of,
-    enclosing_function,
-    has_unknown_arguments,
-    nodes_within,
-)
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 from torchlint.torch_api.known import is_dtype
 

@@ -23,7 +23,7 @@ from torchlint.idioms.training.gradient_actions import (
 )
 from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.pruning import Pruner
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root

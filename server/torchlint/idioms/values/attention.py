@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from torchlint.idioms.values.einsum import Equation, equation_of
 from torchlint.idioms.values.formulas import same
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _PRODUCTS = ("torch.matmul", "torch.bmm")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 5
 

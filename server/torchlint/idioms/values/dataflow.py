@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.nodes import argument, is_static, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, is_static, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 #: Where in a returned tuple (positions from 0) or dict (keys) the value stands.

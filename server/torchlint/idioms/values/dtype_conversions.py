@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.torch_api import factory_facts
 
 #: The methods that convert to one dtype, and which.

@@ -8,7 +8,8 @@ from enum import Enum
 from torchlint.idioms.values.origins import KEEPING, RESHAPING, operation_of, origin_of
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN, literal_of
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.torch_api.known import legacy_constructor_dtype
 
 _DEEPEST = 10

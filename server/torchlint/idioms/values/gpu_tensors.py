@@ -8,8 +8,9 @@ from torchlint.idioms.values.cuda import is_cuda_device, moves_to_cuda
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.origins import KEEPING, RESHAPING, operation_of, origin_of
 from torchlint.idioms.values.tensor_sizes import ELEMENTWISE
+from torchlint.semantics.nodes import argument, element_of
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, element_of
+from torchlint.semantics.semantics import Semantics
 from torchlint.torch_api import factory_facts, tensor_method
 
 _DEEPEST = 8

@@ -8,15 +8,9 @@ from dataclasses import dataclass
 
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import (
-    Semantics,
-    argument,
-    enclosing_class,
-    enclosing_function,
-    has_unknown_arguments,
-    nodes_within,
-)
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _CUDA = re.compile(r"cuda(:\d+)?")

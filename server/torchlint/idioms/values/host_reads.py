@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _DEEPEST = 4

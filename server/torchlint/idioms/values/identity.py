@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF
+from torchlint.semantics.nodes import element_of
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, element_of
+from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 8
 

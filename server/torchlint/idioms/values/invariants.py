@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.semantics.module import enclosing_class
+from torchlint.semantics.nodes import enclosing_class, nodes_within
 from torchlint.semantics.scopes import dotted
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 LoopNode = ast.For | ast.AsyncFor | ast.While

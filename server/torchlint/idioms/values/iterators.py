@@ -6,9 +6,9 @@ import ast
 
 from torchlint import torch_api
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _BUILTIN_CONSUMERS = frozenset(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.idioms.values.dataflow import Operation, last_operations
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import Semantics, argument, contains
+from torchlint.semantics.nodes import argument, contains
+from torchlint.semantics.semantics import Semantics
 
 #: Functions and methods that make probabilities of logits, and these and the layers that do.
 SOFTMAX_FUNCTIONS = frozenset(

@@ -7,8 +7,9 @@ import ast
 from torchlint.idioms.values.origins import origin_of
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN, literal_of
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, enclosing_function
+from torchlint.semantics.semantics import Semantics
 
 #: Functions of NumPy that give an array whatever they are given; ``numpy.mean`` and its like may give a number.
 _MAKERS = frozenset(

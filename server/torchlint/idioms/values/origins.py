@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.nodes import argument
+from torchlint.semantics.semantics import Semantics
 
 _LONGEST_WAY = 12
 #: Methods of tensors, and functions of the same name in torch, that give the same elements in another shape or place.

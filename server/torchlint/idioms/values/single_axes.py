@@ -9,7 +9,8 @@ from torchlint.idioms.modules.layer_sizes import layer_argument, sizes_of_constr
 from torchlint.idioms.values.dataflow import Operation, last_operations
 from torchlint.idioms.values.origins import arguments_after, operation_of
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.nodes import argument
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 from torchlint.torch_api import is_activation, is_torchvision_model, module_facts
 

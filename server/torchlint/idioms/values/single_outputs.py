@@ -10,7 +10,8 @@ from torchlint import torch_api
 from torchlint.idioms.modules.layer_sizes import sizes_of_construction
 from torchlint.idioms.values.dataflow import Operation, shaping_operations
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _CONVOLUTION = re.compile(r"torch\.nn\.(Lazy)?Conv(Transpose)?([123])d")

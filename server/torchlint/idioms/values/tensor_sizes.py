@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from torchlint.idioms.modules.layer_sizes import whole_number
 from torchlint.idioms.values.origins import KEEPING, arguments_after, operation_of, origin_of
 from torchlint.semantics.literals import UNKNOWN, literal_of
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.torch_api.known import legacy_constructor_dtype
 
 #: The length of each axis; None for one that is not known.

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from torchlint import torch_api
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 
 #: Methods and attributes with which a tensor is brought to a device.
 MOVES = frozenset({"to", "cuda", "cpu", "type_as", "device", "xpu"})

@@ -9,7 +9,8 @@ from torchlint.idioms.data.loader_use import Phase, evaluated_loaders, hook_phas
 from torchlint.idioms.data.loaders import LOADER, loader_argument
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_keyword
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

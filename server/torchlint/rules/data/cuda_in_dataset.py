@@ -7,8 +7,9 @@ from torchlint.idioms.data.loaders import LOADER, has_workers, loader_argument, 
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_class
 from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _CONTEXTS = ("multiprocessing_context", "worker_init_fn")

@@ -10,7 +10,8 @@ from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments
+from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 #: Conflict of arguments: where it stands, what it says, and the other side of it.

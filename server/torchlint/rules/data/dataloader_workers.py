@@ -9,7 +9,8 @@ from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.semantics import Semantics, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import is_dataset
 

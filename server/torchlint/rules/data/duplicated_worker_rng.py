@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from torchlint.idioms.data.loaders import has_workers, loader_argument, loaders_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding, FunctionNode
-from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -7,7 +7,7 @@ from torchlint.idioms.data.loaders import loaded_class, loader_argument, loaders
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.semantics import has_unknown_arguments
+from torchlint.semantics.nodes import has_unknown_arguments
 from torchlint.semantics.unit import Unit
 
 _DATASET = "torch.utils.data.Dataset"

@@ -8,8 +8,9 @@ from torchlint.idioms.data.loaders import has_workers, loaded_class, loader_argu
 from torchlint.idioms.data.streams import is_whole, sources
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
+from torchlint.semantics.nodes import has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _ITERABLE, _PIPE = "torch.utils.data.IterableDataset", "torch.utils.data.IterDataPipe"

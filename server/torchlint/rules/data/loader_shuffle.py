@@ -9,15 +9,9 @@ from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import (
-    Semantics,
-    argument,
-    enclosing_class,
-    enclosing_function,
-    has_unknown_arguments,
-    nodes_within,
-)
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 from torchlint.torch_api import is_dataset

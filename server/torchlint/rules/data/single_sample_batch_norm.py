@@ -9,15 +9,9 @@ from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument,
 from torchlint.idioms.values.dataflow import shaping_operations
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import (
-    Semantics,
-    argument,
-    enclosing_class,
-    enclosing_function,
-    has_unknown_arguments,
-    nodes_within,
-)
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _NORM = "torch.nn.BatchNorm1d"

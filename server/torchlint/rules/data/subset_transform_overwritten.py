@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.index import index_of
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, dotted
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of, part_of
 

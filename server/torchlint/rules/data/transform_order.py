@@ -8,7 +8,8 @@ from enum import Enum
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.nodes import argument
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

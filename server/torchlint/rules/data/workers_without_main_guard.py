@@ -7,8 +7,9 @@ from torchlint.idioms.data.loader_use import called_function, iterated_loaders
 from torchlint.idioms.data.loaders import all_loaders, has_workers, loader_argument
 from torchlint.rules.base import Diagnosis, Level, Rule, on_node
 from torchlint.semantics.index import index_of
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

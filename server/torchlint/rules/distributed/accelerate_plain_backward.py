@@ -10,7 +10,7 @@ from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
-from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.nodes import enclosing_class, enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of

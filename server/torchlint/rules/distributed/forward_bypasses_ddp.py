@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from torchlint.idioms.training.replicas import is_ddp
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

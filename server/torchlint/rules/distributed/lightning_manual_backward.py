@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import Binding, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _LIGHTNING = ("pytorch_lightning.", "lightning.")

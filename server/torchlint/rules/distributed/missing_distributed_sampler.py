@@ -12,8 +12,9 @@ from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions, walk
+from torchlint.semantics.nodes import has_unknown_arguments
 from torchlint.semantics.scopes import dotted
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 

@@ -14,9 +14,16 @@ from torchlint.idioms.training.vocabulary import training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Flow, Loop, Within, actions, children
 from torchlint.semantics.inference import enclosing_function_of_parameter
-from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.nodes import (
+    argument,
+    contains,
+    enclosing_class,
+    enclosing_function,
+    has_unknown_arguments,
+    nodes_within,
+)
 from torchlint.semantics.scopes import Binding, dotted
-from torchlint.semantics.semantics import Semantics, argument, contains, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of, part_of
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from torchlint.idioms.training.replicas import is_ddp
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import dotted
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of, part_of
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Branch, Flow, Followed, Jump, Steps, Within, actions, children
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.nodes import argument
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 
 _SETUP = ("torch.distributed.init_process_group", "torch.nn.parallel.DistributedDataParallel")

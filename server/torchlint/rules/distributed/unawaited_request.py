@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from torchlint import torch_api
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.semantics import argument, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

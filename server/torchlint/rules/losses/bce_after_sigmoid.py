@@ -10,7 +10,8 @@ from torchlint.idioms.training.autocast import cuda_autocast_around
 from torchlint.idioms.values.dataflow import Operation
 from torchlint.idioms.values.losses import SIGMOIDS, LossCall, last_operations_among, loss_call, removable
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
-from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
+from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

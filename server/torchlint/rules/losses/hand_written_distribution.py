@@ -18,7 +18,7 @@ from torchlint.idioms.values.densities import (
 from torchlint.idioms.values.formulas import applied, complement, factors, same, terms, without_epsilon
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.semantics import argument, enclosing_class, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torchlint.finding import Severity
 from torchlint.idioms.values.dataflow import last_operations
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
-from torchlint.semantics.semantics import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 
 

@@ -9,7 +9,8 @@ from torchlint.idioms.values.columns import Layout, is_output_column, layout_of
 from torchlint.idioms.values.formulas import applied, squared
 from torchlint.idioms.values.losses import BROADCASTING, LossCall
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_loss, on_method
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.nodes import argument
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 #: These compare shapes and raise (torch 2.13).

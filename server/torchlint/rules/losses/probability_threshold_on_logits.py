@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from torchlint.idioms.values.dataflow import last_operations
 from torchlint.idioms.values.losses import loss_call
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_node
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -7,7 +7,8 @@ from torchlint.idioms.values.dataflow import shaping_operations
 from torchlint.idioms.values.losses import LossCall
 from torchlint.idioms.values.single_outputs import one_before, reason_for_one, single_output
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_loss, on_method
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

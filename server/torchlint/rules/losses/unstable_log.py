@@ -9,7 +9,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.values.formulas import applied, complement, terms, without_epsilon
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.semantics import argument, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

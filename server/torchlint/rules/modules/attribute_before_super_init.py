@@ -7,8 +7,9 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_mo
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -15,8 +15,8 @@ from torchlint.idioms.modules.custom_gradients import (
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
+from torchlint.semantics.nodes import has_unknown_arguments
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import has_unknown_arguments
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -9,8 +9,9 @@ from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

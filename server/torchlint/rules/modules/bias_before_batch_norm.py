@@ -10,14 +10,8 @@ from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import UNKNOWN
-from torchlint.semantics.semantics import (
-    Semantics,
-    contains,
-    enclosing_class,
-    enclosing_function,
-    has_unknown_arguments,
-    nodes_within,
-)
+from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

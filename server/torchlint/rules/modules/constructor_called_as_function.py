@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from torchlint import torch_api
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments
+from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 #: Names of things that are meant for the two flags that losses begin with (`size_average`, `reduce`).

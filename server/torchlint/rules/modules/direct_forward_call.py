@@ -4,7 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
-from torchlint.semantics.semantics import Semantics, enclosing_class, enclosing_function
+from torchlint.semantics.nodes import enclosing_class, enclosing_function
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _SCRIPT = ("torch.jit.script_method", "torch.jit.export", "torch.jit.script")

@@ -8,14 +8,8 @@ from torchlint.idioms.modules.training_guard import depends_on_mode, is_delibera
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, is_static
 from torchlint.semantics.scopes import Binding, FunctionNode
-from torchlint.semantics.semantics import (
-    argument,
-    enclosing_class,
-    enclosing_function,
-    has_unknown_arguments,
-    is_static,
-)
 from torchlint.semantics.unit import Unit
 
 _FUNCTIONAL = "torch.nn.functional."

@@ -13,8 +13,9 @@ from torchlint.idioms.values.hard_coded_devices import (
     hard_coded_object,
 )
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_keyword, on_method
+from torchlint.semantics.nodes import is_static
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, is_static
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 from torchlint.torch_api import factory_facts

@@ -15,15 +15,9 @@ from torchlint.idioms.modules.inplace_activations import (
 from torchlint.idioms.modules.layer_order import applied
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
+from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, is_static, nodes_within
 from torchlint.semantics.scopes import Definition, FunctionNode
-from torchlint.semantics.semantics import (
-    Semantics,
-    contains,
-    enclosing_class,
-    enclosing_function,
-    is_static,
-    nodes_within,
-)
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -10,8 +10,8 @@ from torchlint.idioms.modules.training_guard import depends_on_mode, is_delibera
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import enclosing_function, is_static, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import enclosing_function, is_static, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

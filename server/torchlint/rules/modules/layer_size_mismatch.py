@@ -17,7 +17,8 @@ from torchlint.idioms.modules.layer_shapes import Misfit, Shape, after
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.semantics import Semantics, enclosing_class
+from torchlint.semantics.nodes import enclosing_class
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _LONGEST_WAY = 80

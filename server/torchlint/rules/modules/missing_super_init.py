@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -8,8 +8,9 @@ from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import is_static, nodes_within
 from torchlint.semantics.scopes import Binding, FunctionNode
-from torchlint.semantics.semantics import Semantics, is_static, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

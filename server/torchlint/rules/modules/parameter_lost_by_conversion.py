@@ -10,14 +10,8 @@ from torchlint.fixes.arguments import with_keyword
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.dtype_conversions import conversion_of, is_exact, means_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import (
-    Semantics,
-    argument,
-    contains,
-    enclosing_function,
-    has_unknown_arguments,
-    nodes_within,
-)
+from torchlint.semantics.nodes import argument, contains, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

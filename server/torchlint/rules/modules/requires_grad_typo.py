@@ -8,7 +8,7 @@ from torchlint import torch_api
 from torchlint.fixes import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_keyword, on_node
 from torchlint.semantics.kinds import Kind, What
-from torchlint.semantics.semantics import argument
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

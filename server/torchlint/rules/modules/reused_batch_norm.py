@@ -10,9 +10,9 @@ from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import argument, contains, enclosing_function
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, contains
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -9,8 +9,8 @@ from torchlint.idioms.modules.straight_line import Step, straight_line, takes_on
 from torchlint.idioms.surroundings.stated import comments_around, count_of_comments
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
+from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import nodes_within
 from torchlint.semantics.unit import Unit
 
 _HOOKS = (

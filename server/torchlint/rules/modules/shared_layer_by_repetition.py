@@ -9,8 +9,9 @@ from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.surroundings.stated import comments_at, is_stated
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, contains, enclosing_class, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

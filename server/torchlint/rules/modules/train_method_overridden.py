@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.nodes import is_static, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import is_static, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from torchlint.idioms.modules.members import module_iterator
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.semantics import Semantics, enclosing_function
+from torchlint.semantics.nodes import enclosing_function
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _OWN = frozenset({"train", "eval", "__init__", "__setattr__", "__setstate__"})

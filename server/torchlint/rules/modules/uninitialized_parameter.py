@@ -7,8 +7,8 @@ from torchlint.fixes import Editor, FixImpossible
 from torchlint.idioms.modules.filled_memory import leaves_memory_as_it_is, may_be_filled, uncalled_reset
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import argument, enclosing_class, enclosing_function
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

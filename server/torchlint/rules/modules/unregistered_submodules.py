@@ -11,7 +11,8 @@ from torchlint.idioms.surroundings.stated import comments_around, count_of_comme
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import Kind, What
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.nodes import nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -8,9 +8,9 @@ from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.values.tensors_made_here import MOVES, is_made_here
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, FunctionNode
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

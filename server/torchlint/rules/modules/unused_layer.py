@@ -9,9 +9,10 @@ from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
-from torchlint.semantics.module import enclosing_function, first_parameter
+from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import element_of, enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode
-from torchlint.semantics.semantics import Semantics, element_of, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -12,8 +12,8 @@ from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.hard_coded_devices import hard_coded_move
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Grade
+from torchlint.semantics.nodes import has_unknown_arguments
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import has_unknown_arguments
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 from torchlint.torch_api import FactoryFacts, factory_facts

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_keyword
 from torchlint.semantics.literals import UNKNOWN, literal_of
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.nodes import argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

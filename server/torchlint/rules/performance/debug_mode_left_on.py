@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_node
 from torchlint.semantics.literals import UNKNOWN
-from torchlint.semantics.module import enclosing_class, enclosing_function
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

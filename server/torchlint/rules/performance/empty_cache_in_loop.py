@@ -10,7 +10,7 @@ from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import nodes_within
+from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.unit import Root, Unit
 
 _CALLS = {

@@ -10,8 +10,9 @@ from torchlint.idioms.values.attention import Attention, Masking, Scaling, atten
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.module import enclosing_function, first_parameter
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.module import first_parameter
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _NAME = "torch.nn.functional.scaled_dot_product_attention"

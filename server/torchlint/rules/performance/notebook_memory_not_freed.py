@@ -8,7 +8,8 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import Semantics, argument, contains, nodes_within
+from torchlint.semantics.nodes import argument, contains, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

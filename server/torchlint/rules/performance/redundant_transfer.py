@@ -10,9 +10,9 @@ from torchlint.idioms.values.gpu_tensors import is_on_cpu
 from torchlint.idioms.values.invariants import LoopNode, loops_around, may_be_changed, stays_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.module import scope_at
+from torchlint.semantics.nodes import has_unknown_arguments, nodes_within, scope_at
 from torchlint.semantics.scopes import dotted
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -14,7 +14,8 @@ from torchlint.idioms.values.invariants import loops_around
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import Grade, What
-from torchlint.semantics.semantics import Semantics, argument, contains, nodes_within
+from torchlint.semantics.nodes import argument, contains, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import part_of
 

@@ -11,8 +11,8 @@ from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.gpu_tensors import moved_to_gpu
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

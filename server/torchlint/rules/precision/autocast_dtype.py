@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.semantics import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api.known import is_dtype
 

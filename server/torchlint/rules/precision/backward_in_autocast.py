@@ -10,7 +10,8 @@ from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Place, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Within
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import argument
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.unit import Unit
 
 

@@ -10,8 +10,7 @@ from torchlint.idioms.training.scaling import Scaling, scaling_of
 from torchlint.idioms.training.vocabulary import Optimizer, Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.semantics import nodes_within
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.typestate import Automaton, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of

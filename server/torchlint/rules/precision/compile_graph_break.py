@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from torchlint.idioms.surroundings.called_code import code_run_by, function_run_by
 from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method, on_reference
+from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

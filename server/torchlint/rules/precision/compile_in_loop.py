@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode, dotted
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from torchlint.idioms.surroundings.called_code import function_run_by, is_decorated
 from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 #: Functions that ask whether the code is being traced or exported: the author knows.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.semantics import enclosing_function
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import part_of
 

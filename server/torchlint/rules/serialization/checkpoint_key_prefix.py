@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from torchlint.idioms.data.loader_use import made_by
 from torchlint.idioms.surroundings.saved_files import is_same_file
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.nodes import argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

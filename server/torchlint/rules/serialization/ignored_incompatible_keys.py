@@ -8,9 +8,9 @@ from torchlint.finding import Severity
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.surroundings.stated import comments_at
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

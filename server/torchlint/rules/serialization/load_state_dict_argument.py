@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import argument
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.unit import Unit
 
 

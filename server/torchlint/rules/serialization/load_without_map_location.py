@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from torchlint.idioms.surroundings.saved_files import is_same_file, loads_own_file
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_class
+from torchlint.semantics.nodes import argument, contains, enclosing_class, enclosing_function, has_unknown_arguments
 from torchlint.semantics.scopes import Definition, FunctionNode
-from torchlint.semantics.semantics import Semantics, argument, contains, enclosing_function, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

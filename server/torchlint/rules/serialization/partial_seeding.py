@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torchlint.idioms.training.vocabulary import block_of, statement_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import Semantics, contains, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.semantics import argument
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.unit import Unit
 
 

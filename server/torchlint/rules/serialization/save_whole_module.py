@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import argument
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.unit import Unit
 
 _NOT_PICKLED_BY_CLASS = ("torch.jit.", "torch.export.", "torch.fx.")

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method
-from torchlint.semantics.semantics import Semantics, argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 #: Libraries whose `from_pretrained` takes `revision=`.

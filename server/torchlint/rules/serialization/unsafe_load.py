@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.idioms.surroundings.saved_files import loads_own_file
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.semantics import argument, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 from torchlint.torch_api import TensorMethod, signature_of, tensor_method

@@ -12,7 +12,8 @@ from torchlint.idioms.values.einops_patterns import (
 )
 from torchlint.idioms.values.tensor_sizes import sizes_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.semantics import Semantics, argument
+from torchlint.semantics.nodes import argument
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _TRANSFORMS = {

@@ -8,8 +8,9 @@ from torchlint.idioms.training.requires_grad import graph_of
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_reference
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.semantics.semantics import Semantics, enclosing_function
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -8,7 +8,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.values.element_types import ElementType, element_type
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_keyword, on_method, on_node
-from torchlint.semantics.semantics import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

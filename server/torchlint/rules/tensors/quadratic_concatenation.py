@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.literals import UNKNOWN
-from torchlint.semantics.semantics import Semantics, argument, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -9,7 +9,8 @@ from torchlint.idioms.values.single_axes import axis_of_outputs, axis_that_is_ma
 from torchlint.idioms.values.tensor_sizes import sizes_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import Semantics, argument, enclosing_class, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

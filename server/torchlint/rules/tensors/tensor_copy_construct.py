@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import argument, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import tensor_method
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.values.ndarrays import array_in_list
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.semantics import argument
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api.known import LEGACY_CONSTRUCTORS, legacy_constructor_dtype
 

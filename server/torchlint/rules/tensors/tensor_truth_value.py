@@ -10,7 +10,8 @@ from torchlint.idioms.values.tensor_sizes import ELEMENTWISE, Sizes, sizes_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_node
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments
+from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

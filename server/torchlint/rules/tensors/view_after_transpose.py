@@ -10,7 +10,8 @@ from torchlint.idioms.values.origins import arguments_after, operation_of
 from torchlint.idioms.values.tensor_sizes import permutation_of, sizes_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments
+from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _MOVES = frozenset(("transpose", "permute", "t", "swapaxes"))

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from torchlint.idioms.values.origins import operation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.semantics.semantics import Semantics, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -8,8 +8,9 @@ from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.idioms.values.tensor_sizes import sizes_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method, on_node
+from torchlint.semantics.nodes import has_unknown_arguments
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _DEEPEST = 6

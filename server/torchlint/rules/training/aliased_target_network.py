@@ -9,8 +9,8 @@ from torchlint.idioms.training.parameter_copies import ParameterCopy, parameter_
 from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.idioms.values.identity import is_alias, origin_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.semantics import Semantics, contains, element_of, nodes_within
+from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -9,8 +9,7 @@ from torchlint.idioms.training.modes import forwards
 from torchlint.idioms.training.vocabulary import Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions
-from torchlint.semantics.module import enclosing_function
-from torchlint.semantics.semantics import contains, nodes_within
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 

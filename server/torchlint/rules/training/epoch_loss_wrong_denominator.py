@@ -8,9 +8,9 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.data.loaders import LOADER, loader_argument
 from torchlint.idioms.training.reductions import is_batch_mean
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import contains, enclosing_function, has_unknown_arguments
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, contains, has_unknown_arguments
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

@@ -13,7 +13,7 @@ from torchlint.idioms.values.iterators import (
 )
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_node
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.semantics import enclosing_function
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

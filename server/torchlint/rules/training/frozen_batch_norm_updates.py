@@ -13,7 +13,8 @@ from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.semantics import Semantics, nodes_within
+from torchlint.semantics.nodes import nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 

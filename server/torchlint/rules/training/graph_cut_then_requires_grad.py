@@ -11,9 +11,9 @@ from torchlint.idioms.training.graph_cuts import Cut, changes_in_place, cut_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import element_of, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
-from torchlint.semantics.semantics import Semantics, element_of, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _DEEPEST = 6

@@ -9,9 +9,9 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
 from torchlint.idioms.training.loops import LoopNode, loops_around
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Definition, FunctionNode, dotted
-from torchlint.semantics.semantics import Semantics, contains, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 

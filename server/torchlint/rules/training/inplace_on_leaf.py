@@ -9,8 +9,7 @@ from torchlint.idioms.training.grad_mode import is_recorded
 from torchlint.idioms.training.leaves import Leaf, leaf_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method, on_node
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.module import enclosing_class, enclosing_function
-from torchlint.semantics.semantics import nodes_within
+from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 
 _IN_PLACE = (

@@ -15,7 +15,7 @@ from torchlint.idioms.training.modes import evaluation_loop, is_without_grad, mo
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, Ref, actions
-from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.nodes import enclosing_class, enclosing_function
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of

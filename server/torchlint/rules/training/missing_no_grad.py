@@ -13,9 +13,8 @@ from torchlint.idioms.training.modes import evaluation_loop, may_be_without_grad
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
-from torchlint.semantics.semantics import contains, nodes_within
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of

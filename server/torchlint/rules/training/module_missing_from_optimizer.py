@@ -16,9 +16,9 @@ from torchlint.idioms.training.new_modules import FIXED, builds_of, is_to_learn
 from torchlint.idioms.training.parameter_groups import lost_groups
 from torchlint.idioms.values.identity import origin_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import dotted
-from torchlint.semantics.semantics import Semantics, argument, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _OPTIMIZERS = tuple(name for name in torch_api.names_of_role("optimizer") if name != "torch.optim.Optimizer")

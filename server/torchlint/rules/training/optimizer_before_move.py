@@ -10,7 +10,7 @@ from torchlint.idioms.training.vocabulary import BUILT, STEP, Optimizer, Trainin
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 

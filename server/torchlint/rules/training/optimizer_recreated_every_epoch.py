@@ -12,8 +12,14 @@ from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Followed, Loop, actions
-from torchlint.semantics.module import enclosing_function, scope_at
-from torchlint.semantics.semantics import argument, contains, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import (
+    argument,
+    contains,
+    enclosing_function,
+    has_unknown_arguments,
+    nodes_within,
+    scope_at,
+)
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 

@@ -15,7 +15,7 @@ from torchlint.idioms.training.paths import is_within
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.unit import Root, Unit
 
 _MEANT = re.compile(r"eval|dropout|froze|freeze|deterministic", re.IGNORECASE)

@@ -14,9 +14,9 @@ from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.index import index_of
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.semantics.semantics import Semantics, contains, nodes_within
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of, part_of
 

@@ -11,7 +11,7 @@ from torchlint.idioms.training.vocabulary import Training, block_of, statement_o
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, Ref
 from torchlint.semantics.kinds import What
-from torchlint.semantics.semantics import argument
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 

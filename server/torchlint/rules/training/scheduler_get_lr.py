@@ -7,7 +7,7 @@ from torchlint import torch_api
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import enclosing_class, enclosing_function
+from torchlint.semantics.nodes import enclosing_class, enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 

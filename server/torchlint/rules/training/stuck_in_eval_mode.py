@@ -12,7 +12,7 @@ from torchlint.idioms.training.modes import Forwards, is_from_elsewhere, is_with
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.module import enclosing_function
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 

@@ -1,0 +1,96 @@
+"""Questions about single nodes that their own part answers: what is inside, what is around, the arguments of a call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from torchlint.semantics.index import index_of
+from torchlint.semantics.scopes import FunctionNode, Scope
+from torchlint.syntax import parent_of, part_of
+
+
+def scope_at(node: ast.AST) -> Scope:
+    """The innermost scope in which a node is evaluated (defaults and decorators belong outside their function)."""
+    index_of(part_of(node))
+    scope: Scope = node.__dict__["_scope"]
+    return scope
+
+
+def enclosing_function(node: ast.AST) -> FunctionNode | None:
+    """The innermost function (no lambda) in whose body a node stands; None at the top of a module or class."""
+    return scope_at(node).function
+
+
+def enclosing_class(node: ast.AST) -> ast.ClassDef | None:
+    """The class in whose body a function or statement stands directly or in a method (the innermost)."""
+    current = parent_of(node)
+    while current is not None:
+        if isinstance(current, ast.ClassDef):
+            return current
+        current = parent_of(current)
+    return None
+
+
+def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of some types inside ``root`` (itself included), in the order of the source."""
+    index = index_of(part_of(root))
+    if len(types) == 1:
+        return iter(index.within(root, types[0]))
+    found = [node for node_type in types for node in index.within(root, node_type)]
+    found.sort(key=position_of)
+    return iter(found)
+
+
+def contains(root: ast.AST, node: ast.AST) -> bool:
+    """Whether ``node`` is ``root`` or stands inside it."""
+    part = part_of(root)
+    return part_of(node) is part and index_of(part).contains(root, node)
+
+
+def element_of(value: ast.expr, path: Sequence[int | None]) -> ast.expr | None:
+    """The element of a literal tuple or list that an unpacking path leads to; None where it is not literal."""
+    for index in path:
+        if (
+            not isinstance(value, ast.Tuple | ast.List)
+            or index is None
+            or not -len(value.elts) <= index < len(value.elts)
+        ):
+            return None
+        if any(isinstance(element, ast.Starred) for element in value.elts):
+            return None
+        value = value.elts[index]
+    return value
+
+
+def is_static(function: FunctionNode) -> bool:
+    """Whether a method has no ``self`` because of its decorators."""
+    return any(
+        isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod")
+        for decorator in function.decorator_list
+    )
+
+
+def argument(call: ast.Call, position: int | None, keyword: str | None) -> ast.expr | None:
+    """The argument of a call at a position (from 0) or by keyword; None if absent.
+
+    None too where a starred argument stands before the position: use ``has_unknown_arguments`` to tell.
+    """
+    for item in call.keywords:
+        if item.arg is not None and item.arg == keyword:
+            return item.value
+    if position is None or position >= len(call.args):
+        return None
+    if any(isinstance(item, ast.Starred) for item in call.args[: position + 1]):
+        return None
+    return call.args[position]
+
+
+def has_unknown_arguments(call: ast.Call) -> bool:
+    """Whether a call unpacks arguments (``*args``, ``**kwargs``), so that absence of one cannot be proven."""
+    return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
+
+
+def position_of(node: ast.AST) -> tuple[int, int]:
+    """Row and column at which a node begins, in its part; (0, 0) for one without a place of its own."""
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
