@@ -94,7 +94,7 @@ class LegacyTensorConstructor(Rule):
         name = semantics.name(call.func)
         by = _REPLACED_BY.get(meaning)
         fixes = []
-        if by is not None and name and not call.keywords:
+        if by is not None and name and not call.keywords and not _is_moved(call):
             fixes = [FixPlan(f"Use `{by}`", "unsafe", lambda edit: _rewrite(edit, call, name, by))]
         yield self.found(call, message, fixes=fixes)
 
@@ -137,6 +137,12 @@ def _meaning(semantics: Semantics, call: ast.Call) -> str:
 def _is_tensor(semantics: Semantics, expression: ast.expr) -> bool:
     kind = semantics.kind(expression)
     return kind is not None and kind.proven and kind.is_tensor
+
+
+def _is_moved(call: ast.Call) -> bool:
+    """Whether the tensor goes to a device at once: a modern constructor would make it there, which is another edit."""
+    holder = parent_of(call)
+    return isinstance(holder, ast.Attribute) and holder.attr in ("to", "cuda")
 
 
 def _is_filled(call: ast.Call) -> bool:
