@@ -221,12 +221,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ('select = [\n  "TL2",\n  "TL999",\n]', "3:3", "unknown rule `TL999`"),
+        ('select = [\n  "TL2",\n  "TL999",\n]', "3:3", "unknown rule `TL999` (`torchlint rules` lists them)"),
         ('ignore = ["mising-zero-grad"]', "1:11", "unknown rule `mising-zero-grad`; did you mean `missing-zero-grad`?"),
         ('extend-select = ["tl201"]', "1:18", "unknown rule `tl201`; did you mean `TL201`?"),
         ("[per-file-ignores]\n'a' = ['TL2']\n'b' = ['TL2', 'all']", "3:15", "unknown rule `all`; did you mean `ALL`?"),
         ("[severity]\nnoisi = 'off'", "2:1", "unknown rule `noisi`; did you mean `noisy`?"),
-        ('select = ["E501"]', "1:11", "unknown rule `E501`"),
+        ('select = ["E501"]', "1:11", "unknown rule `E501` (`torchlint rules` lists them)"),
     ],
 )
 def test_an_unknown_rule_is_an_error_with_its_place(tmp_path: Path, text: str, place: str, message: str) -> None:
@@ -250,7 +250,7 @@ def test_known_rules_are_no_error(tmp_path: Path) -> None:
 def test_an_unknown_rule_of_the_command_line_has_no_place() -> None:
     with pytest.raises(SettingsError) as error:
         Settings(override=Selection(ignore=("TL9",))).validate(RULES)
-    assert str(error.value) == "unknown rule `TL9`"
+    assert str(error.value) == "unknown rule `TL9` (`torchlint rules` lists them)"
 
 
 def test_settings_of_an_editor_are_read_from_a_table() -> None:

@@ -182,7 +182,7 @@ def _unknown(selector: str, rules: Iterable[RuleLike]) -> str:
     if _CODE.fullmatch(selector):
         # Codes are near each other and mean different things: only their case can be guessed.
         known = [word for word in known if word == selector.upper()]
-    return f"unknown rule `{selector}`{suggestion(selector, known)}"
+    return f"unknown rule `{selector}`{suggestion(selector, known) or ' (`torchlint rules` lists them)'}"
 
 
 def parse_settings(table: Mapping[str, Any], origin: Origin, root: Path | None) -> Settings:
