@@ -4,7 +4,7 @@
 UNSAFE_LOAD = """\
 import torch
 
-state = torch.load("model.pt", weights_only=False)
+state = torch.load("model.pt", map_location="cpu", weights_only=False)
 """
 UNSAFE_LOAD_FIXED = UNSAFE_LOAD.replace("False", "True")
 

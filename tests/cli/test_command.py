@@ -65,7 +65,7 @@ class TestPackage:
         (finding,) = package.lint(UNSAFE_LOAD)
         assert isinstance(finding, package.Finding)
         assert (finding.code, finding.name, finding.severity) == ("TL901", "unsafe-load", package.Severity.WARNING)
-        assert (finding.row, finding.column, finding.end_row, finding.end_column) == (3, 9, 3, 51)
+        assert (finding.row, finding.column, finding.end_row, finding.end_column) == (3, 9, 3, 71)
 
     def test_what_it_offers(self) -> None:
         assert package.Finding is Finding

@@ -244,7 +244,7 @@ def test_nested_folders_have_settings_of_their_own_in_the_editor(start: Start, t
 
 
 def test_the_torch_versions_of_the_project_count(start: Start, tmp_path: Path) -> None:
-    text = 'import torch\n\nstate = torch.load("model.pt")\n'
+    text = 'import torch\n\nstate = torch.load("model.pt", map_location="cpu")\n'
     old, new = tmp_path / "old", tmp_path / "new"
     for folder, requirement in ((old, "torch>=2.0"), (new, "torch>=2.8")):
         folder.mkdir()
