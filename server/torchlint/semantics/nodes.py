@@ -71,6 +71,21 @@ def is_static(function: FunctionNode) -> bool:
     )
 
 
+def position_of_parameter(parameter: ast.arg, function: FunctionNode) -> int | None:
+    """Where a call gives a parameter, from 0, without ``self``; None where only a keyword gives it."""
+    positional = [*function.args.posonlyargs, *function.args.args]
+    if parameter not in positional:
+        return None
+    bound = isinstance(parent_of(function), ast.ClassDef) and not is_static(function)
+    return positional.index(parameter) - (1 if bound else 0)
+
+
+def shortened(node: ast.AST, longest: int) -> str:
+    """The code of a node, cut to at most ``longest`` characters."""
+    text = ast.unparse(node)
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
 def argument(call: ast.Call, position: int | None, keyword: str | None) -> ast.expr | None:
     """The argument of a call at a position (from 0) or by keyword; None if absent.
 

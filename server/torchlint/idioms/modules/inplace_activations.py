@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.idioms.modules.layer_order import Applied, applied, opened
 from torchlint.idioms.modules.layer_sizes import layer_argument
+from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
@@ -37,6 +38,10 @@ class InPlace:
 def may_work_in_place(semantics: Semantics) -> bool:
     """Whether anything in the file looks as if it worked in place: soon answered, and mostly with no."""
     module = semantics.module
+    return module.memo.get(("may work in place",), lambda: _may_work_in_place(module), False)
+
+
+def _may_work_in_place(module: ModuleFacts) -> bool:
     if module.passes_keyword("inplace") or any(map(module.mentions_call, _IN_PLACE_NAMES)):
         return True
     return any(_has_switch(call, name) for name in _SWITCHED for call in module.calls_of(name))

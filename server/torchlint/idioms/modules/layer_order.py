@@ -12,7 +12,7 @@ from torchlint.idioms.modules.member_lists import members_of_call, members_of_cl
 from torchlint.idioms.modules.straight_line import is_batch_size, layer_like
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, shortened
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 
@@ -41,8 +41,7 @@ class Applied:
     @property
     def written(self) -> str:
         """The layer as the code writes it, shortened."""
-        text = ast.unparse(self.build or self.node)
-        return text if len(text) <= 60 else f"{text[:57]}..."
+        return shortened(self.build or self.node, 60)
 
 
 #: What runs in order; None stands for what cannot be read, or for a branch that may be left out.

@@ -15,7 +15,7 @@ from torchlint import torch_api
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.graph_cuts import CUTTING_FUNCTIONS, CUTTING_METHODS
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import argument, enclosing_function, is_static
+from torchlint.semantics.nodes import argument, enclosing_function, position_of_parameter
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -163,7 +163,8 @@ class _Follower:
             case Binding.PARAMETER if isinstance(definition.node, ast.arg) and frame is not None:
                 holder = parent_of(definition.node)
                 if holder is not None and parent_of(holder) is frame.function:
-                    given = argument(frame.call, _position(definition.node, frame.function), definition.node.arg)
+                    position = position_of_parameter(definition.node, frame.function)
+                    given = argument(frame.call, position, definition.node.arg)
                     if given is not None:
                         self.value(given, path, frame.outer)
             case _:
@@ -265,12 +266,3 @@ class _Follower:
     def _is_open(self, function: FunctionNode) -> bool:
         """Whether no decorator turns gradients off in a function, or does something unknown to it."""
         return bool(function.body) and self._is_recorded(function.body[0])
-
-
-def _position(parameter: ast.arg, function: FunctionNode) -> int | None:
-    """Where a call gives a parameter, from 0, without ``self``."""
-    positional = [*function.args.posonlyargs, *function.args.args]
-    if parameter not in positional:
-        return None
-    bound = isinstance(parent_of(function), ast.ClassDef) and not is_static(function)
-    return positional.index(parameter) - (1 if bound else 0)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from torchlint import torch_api
 from torchlint.idioms.modules.module_state import given_arguments
 from torchlint.idioms.training.construction import constructions
-from torchlint.idioms.training.gradient_actions import is_backward
-from torchlint.idioms.training.vocabulary import Place, Training
+from torchlint.idioms.training.gradient_actions import called_name, is_backward
+from torchlint.idioms.training.vocabulary import Place, Training, is_within
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, unknown_kind
 from torchlint.semantics.kinds import Kind, What
@@ -193,21 +193,21 @@ def mode_events(training: Training, module: Ref) -> Callable[[Action], tuple[str
 def _mode_event(training: Training, path: str, builds: frozenset[ast.Call], action: Action) -> str:
     receiver = action.receiver
     if action.node in builds and action.verb not in MODULE_RETURNS_SELF:  # ``model = model.eval()`` builds nothing
-        return EVAL if "pretrained" in _written(action) else TRAIN
+        return EVAL if "pretrained" in called_name(action) else TRAIN
     if receiver is not None and receiver.path and action.verb in ("eval", "train"):
-        if _is_within(path, receiver.path):
+        if is_within(path, receiver.path):
             return _switched_to(training, action)
         returned = _frame(receiver.path) != _frame(path) and _is_built_by(training, receiver, builds)
-        return UNKNOWN if _is_within(receiver.path, path) or returned else ""
+        return UNKNOWN if is_within(receiver.path, path) or returned else ""
     if action.verb == "...":
         return UNKNOWN
-    name = _written(action)
+    name = called_name(action)
     if "train" in name.lower() or "eval" in name.lower() or not _LEAVES_MODE.search(name):
         given = [item.path for item in action.arguments if item.path]
-        if any(_is_within(path, item) for item in given) and action.verb != "()":
+        if any(is_within(path, item) for item in given) and action.verb != "()":
             return UNKNOWN
         if receiver is not None and action.verb not in ("?", "()") and receiver.path and receiver.path != path:
-            holds = _is_within(path, receiver.path)
+            holds = is_within(path, receiver.path)
             return UNKNOWN if holds and not training.is_attribute_call(action) else ""
     return ""
 
@@ -231,17 +231,6 @@ def _switched_to(training: Training, action: Action) -> str:
     given = action.node.args[0] if action.node.args else action.node.keywords[0].value
     value = training.semantics.literal(given)
     return {True: TRAIN, False: EVAL}[value] if isinstance(value, bool) else UNKNOWN
-
-
-def _written(action: Action) -> str:
-    if action.verb not in ("?", "()", "..."):
-        return action.verb
-    function = action.node.func if isinstance(action.node, ast.Call) else None
-    return getattr(function, "attr", getattr(function, "id", ""))
-
-
-def _is_within(path: str, holder: str) -> bool:
-    return path == holder or path.startswith((f"{holder}.", f"{holder}["))
 
 
 def is_without_grad(semantics: Semantics, contexts: tuple[Within, ...]) -> bool:

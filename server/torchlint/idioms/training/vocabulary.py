@@ -305,7 +305,7 @@ class Training:
             return PERHAPS_CLEAR
         if path == optimizer.path:
             return CLEAR
-        if _is_within(path, optimizer.path):
+        if is_within(path, optimizer.path):
             return PERHAPS_CLEAR  # what a class of this file wraps
         other = next((item for item in self.optimizers if item.path == path), None)
         if other is not None:
@@ -318,7 +318,7 @@ class Training:
             return "" if apart else PERHAPS_CLEAR
         if optimizer.modules is None:
             return PERHAPS_CLEAR
-        if all(_is_within(module, path) for module in optimizer.modules):
+        if all(is_within(module, path) for module in optimizer.modules):
             return CLEAR
         apart = all(_differ_by_name(path, module) for module in optimizer.modules)
         return "" if apart and not self._may_hold(receiver, optimizer.modules) else PERHAPS_CLEAR
@@ -393,7 +393,7 @@ def are_different(one: Optimizer, other: Optimizer) -> bool:
 def _share_parameters(one: Optimizer, other: Optimizer) -> bool:
     """Whether two optimizers were given parameters of the same module: what one clears the other may use."""
     return any(
-        _is_within(module, beside) or _is_within(beside, module)
+        is_within(module, beside) or is_within(beside, module)
         for module in one.modules or ()
         for beside in other.modules or ()
     )
@@ -403,13 +403,14 @@ def _differ_by_name(one: str, other: str) -> bool:
     """Whether two paths are two names of one sort, neither of which leads to the other."""
     if "[]" in one or "[]" in other or one == other:
         return False
-    return one[0] == other[0] and not _is_within(one, other) and not _is_within(other, one)
+    return one[0] == other[0] and not is_within(one, other) and not is_within(other, one)
 
 
-def _is_within(path: str, holder: str) -> bool:
+def is_within(path: str, holder: str) -> bool:
+    """Whether a path denotes what ``holder`` denotes, or a part of it."""
     return path == holder or path.startswith((f"{holder}.", f"{holder}["))
 
 
 def _holds(holder: str, path: str) -> bool:
     """Whether an object is, or may be reached from, what ``holder`` denotes."""
-    return bool(holder) and _is_within(path, holder)
+    return bool(holder) and is_within(path, holder)

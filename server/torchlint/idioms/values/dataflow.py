@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import argument, is_static, nodes_within
+from torchlint.semantics.nodes import argument, nodes_within, position_of_parameter
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -167,7 +167,7 @@ class _Follower:
         if call is None:
             given = self._semantics.given_for(parameter, function)
             return [item for value in given for item in self.value(value, path)] or [self._unknown(use)]
-        value = argument(call, _position(parameter, function), parameter.arg)
+        value = argument(call, position_of_parameter(parameter, function), parameter.arg)
         return self.value(value, path) if value is not None else [self._unknown(use)]
 
     # -- calls ------------------------------------------------------------------------------------------------------
@@ -378,15 +378,6 @@ def _members(sequential: ast.Call) -> list[ast.expr]:
     if isinstance(inner, ast.List | ast.Tuple):
         return [item.elts[1] if isinstance(item, ast.Tuple) and len(item.elts) == 2 else item for item in inner.elts]
     return []
-
-
-def _position(parameter: ast.arg, function: FunctionNode) -> int | None:
-    """Where a call gives a parameter, from 0, without ``self``."""
-    positional = [*function.args.posonlyargs, *function.args.args]
-    if parameter not in positional:
-        return None
-    bound = isinstance(parent_of(function), ast.ClassDef) and not is_static(function)
-    return positional.index(parameter) - (1 if bound else 0)
 
 
 def _last_name(expression: ast.expr) -> str | None:

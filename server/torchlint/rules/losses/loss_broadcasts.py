@@ -9,7 +9,7 @@ from torchlint.idioms.values.columns import Layout, is_output_column, layout_of
 from torchlint.idioms.values.formulas import applied, squared
 from torchlint.idioms.values.losses import BROADCASTING, LossCall
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_loss, on_method
-from torchlint.semantics.nodes import argument
+from torchlint.semantics.nodes import argument, shortened
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -113,20 +113,15 @@ class LossBroadcasts(Rule):
         result = "it raises." if raises else "they broadcast to (N, N), and each value is compared with each other."
         yield self.found(
             node,
-            f"{shown} gets `{_short(prediction)}` of shape {first.value} and `{_short(target)}` of shape "
+            f"{shown} gets `{shortened(prediction, 50)}` of shape {first.value} and `{shortened(target, 50)}` of shape "
             f"{second.value}: {result}",
             fixes=[_squeezed(column)],
             severity=Severity.ERROR if raises else None,
         )
 
 
-def _short(expression: ast.expr) -> str:
-    text = ast.unparse(expression)
-    return text if len(text) <= 50 else text[:47] + "..."
-
-
 def _squeezed(column: ast.expr) -> FixPlan:
-    title = f"Use `{_short(column)}.squeeze(1)`"
+    title = f"Use `{shortened(column, 50)}.squeeze(1)`"
     if isinstance(column, ast.Name | ast.Call | ast.Attribute | ast.Subscript):
         return FixPlan(title, "unsafe", lambda edit: edit.insert_after(column, ".squeeze(1)"))
     return FixPlan(title, "unsafe", lambda edit: edit.wrap(column, "(", ").squeeze(1)"))

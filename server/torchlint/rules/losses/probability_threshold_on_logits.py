@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchlint.idioms.values.dataflow import last_operations
 from torchlint.idioms.values.losses import loss_call
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_node
-from torchlint.semantics.nodes import argument, enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function, shortened
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -127,15 +127,11 @@ class ProbabilityThresholdOnLogits(Rule):
         probability = f"{1 / (1 + math.exp(-number)):.2f}"
         yield self.found(
             node,
-            f"`{_short(node)}` takes logits for probabilities: `{_short(loss.func)}` applies the sigmoid to them, and "
-            f"a logit of {number} is a probability of {probability}. Compare with 0, or take the sigmoid first.",
+            f"`{shortened(node, 50)}` takes logits for probabilities: `{shortened(loss.func, 50)}` applies the sigmoid "
+            f"to them, and a logit of {number} is a probability of {probability}. Compare with 0, or take the sigmoid "
+            "first.",
             related=[(loss, "takes them as logits")],
         )
-
-
-def _short(node: ast.AST) -> str:
-    text = ast.unparse(node)
-    return text if len(text) <= 50 else text[:47] + "..."
 
 
 def _loss_of_logits(semantics: Semantics, values: ast.expr) -> ast.Call | None:

@@ -7,7 +7,7 @@ from torchlint.idioms.values.dataflow import shaping_operations
 from torchlint.idioms.values.losses import LossCall
 from torchlint.idioms.values.single_outputs import one_before, reason_for_one, single_output
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_loss, on_method
-from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, has_unknown_arguments, shortened
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -85,8 +85,8 @@ class SoftmaxOverOneLogit(Rule):
             return
         yield self.found(
             loss.prediction,
-            f"{loss.shown} gets one class, for `{_short(layers[0])}` has one output: the loss is 0 for class 0, and "
-            "class 1 raises.",
+            f"{loss.shown} gets one class, for `{shortened(layers[0], 60)}` has one output: the loss is 0 for class 0, "
+            "and class 1 raises.",
             related=[(layers[0], "one output")],
         )
 
@@ -132,14 +132,9 @@ class SoftmaxOverOneLogit(Rule):
         result = "0" if name.lower().startswith("log") else "1"
         return self.found(
             place,
-            f"`{name}` is taken over an axis with one value (see `{_short(reason)}`): every result is {result}.",
+            f"`{name}` is taken over an axis with one value (see `{shortened(reason, 60)}`): every result is {result}.",
             related=[(reason, "one value")],
         )
-
-
-def _short(node: ast.AST) -> str:
-    text = ast.unparse(node)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _runs(semantics: Semantics, built: ast.Call) -> Iterator[tuple[ast.Call, ast.expr]]:

@@ -9,7 +9,7 @@ from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import argument, nodes_within
+from torchlint.semantics.nodes import argument, nodes_within, shortened
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -101,15 +101,10 @@ class BatchFirstMismatch(Rule):
             place, reason = evidence
             yield self.found(
                 layer.built,
-                f"`{_short(layer.built)}` takes (steps, batch, features) by default, but {reason}: "
+                f"`{shortened(layer.built, 60)}` takes (steps, batch, features) by default, but {reason}: "
                 "say `batch_first=True`, or transpose its input.",
                 related=[(layer.call, "runs here"), (place, "shows that the batch comes first")],
             )
-
-
-def _short(node: ast.AST) -> str:
-    text = ast.unparse(node)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _batch_first_use(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, str] | None:
@@ -120,14 +115,14 @@ def _batch_first_use(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, s
             case ast.Subscript(value=taken, slice=ast.Tuple(elts=[ast.Slice(lower=None, upper=None), index, *_])) if (
                 taken is value and literal_of(index) in ((-1,) if layer.recurrent else (0, -1))
             ):
-                return holder, f"`{_short(holder)}` takes a step of data whose batch comes first"
+                return holder, f"`{shortened(holder, 60)}` takes a step of data whose batch comes first"
             case ast.Attribute(attr=name) if name in _POOLING:
                 call = parent_of(holder)
                 if isinstance(call, ast.Call) and call.func is holder and _is_over_steps(argument(call, 0, "dim")):
-                    return call, f"`{_short(call)}` pools over the steps of data whose batch comes first"
+                    return call, f"`{shortened(call, 60)}` pools over the steps of data whose batch comes first"
             case ast.Call(func=function) if semantics.name(function) in {f"torch.{name}" for name in _POOLING}:
                 if holder.args[:1] == [value] and _is_over_steps(argument(holder, 1, "dim")):
-                    return holder, f"`{_short(holder)}` pools over the steps of data whose batch comes first"
+                    return holder, f"`{shortened(holder, 60)}` pools over the steps of data whose batch comes first"
     return None
 
 
@@ -184,7 +179,7 @@ def _state_of_batch(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, st
     rows = semantics.value_of(sizes[1])
     if rows is None or not _is_first_size(rows, layer.operand.id):
         return None
-    return made, f"`{_short(made)}` makes a state for `{_short(rows)}` examples"
+    return made, f"`{shortened(made, 60)}` makes a state for `{shortened(rows, 60)}` examples"
 
 
 def _is_first_size(expression: ast.expr, name: str) -> bool:
@@ -215,7 +210,7 @@ def _loaded_call(view: ClassView, layer: TimeFirst, parameter: ast.arg) -> tuple
             if kind is None or kind.class_node is not view.node or value is None:
                 continue
             if is_loaded_batch(semantics, value):
-                return call, f"`{_short(call)}` gives it the batch of a loader, whose first axis is the batch"
+                return call, f"`{shortened(call, 60)}` gives it the batch of a loader, whose first axis is the batch"
     return None
 
 

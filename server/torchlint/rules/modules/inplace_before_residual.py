@@ -15,7 +15,7 @@ from torchlint.idioms.modules.inplace_activations import (
 from torchlint.idioms.modules.layer_order import applied
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
-from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, is_static, nodes_within
+from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, is_static, nodes_within, shortened
 from torchlint.semantics.scopes import Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -107,8 +107,7 @@ class InplaceBeforeResidual(Rule):
                     break
 
     def _change(self, change: InPlace, operand: ast.expr, addition: ast.AST, function: FunctionNode) -> Diagnosis:
-        written, name = ast.unparse(change.call), ast.unparse(operand)
-        shown = written if len(written) <= 60 else f"{written[:57]}..."
+        shown, name = shortened(change.call, 60), ast.unparse(operand)
         related: list[tuple[ast.AST, str]] = [(addition, f"`{name}` is used here, and is changed by then")]
         own = change.switch is change.call or enclosing_class(change.switch) is enclosing_class(function)
         if change.switch is not change.call:

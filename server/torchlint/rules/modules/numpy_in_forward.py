@@ -8,7 +8,7 @@ from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter
-from torchlint.semantics.nodes import is_static, nodes_within
+from torchlint.semantics.nodes import is_static, nodes_within, shortened
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -113,14 +113,9 @@ class NumpyInForward(Rule):
         instead = f" `{twin}` stays in the graph." if torch_api.signature_of(twin) is not None else ""
         yield self.found(
             call,
-            f"`{written}` gets the tensor `{_short(given)}` in `{view.name}.{method.name}`: it raises for a tensor "
-            f"that needs gradients or is on a GPU.{instead}",
+            f"`{written}` gets the tensor `{shortened(given, 50)}` in `{view.name}.{method.name}`: it raises for a "
+            f"tensor that needs gradients or is on a GPU.{instead}",
         )
-
-
-def _short(expression: ast.expr) -> str:
-    text = ast.unparse(expression)
-    return text if len(text) <= 50 else text[:47] + "..."
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:

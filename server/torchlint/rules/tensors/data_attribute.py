@@ -7,6 +7,7 @@ from torchlint import torch_api
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node, on_reference
 from torchlint.semantics.kinds import What
 from torchlint.semantics.narrowing import class_tested_around
+from torchlint.semantics.nodes import shortened
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
@@ -64,7 +65,7 @@ class DataAttribute(Rule):
         holder = parent_of(node)
         if isinstance(holder, ast.Subscript) and isinstance(holder.slice, ast.Constant) and holder.slice.value == 0:
             return
-        tensor = _short(node.value)
+        tensor = shortened(node.value, 40)
         message = (
             f"`{tensor}.data` shares the memory of `{tensor}` and hides changes from autograd: `{tensor}.detach()` "
             "shares it too, and the backward pass notices them."
@@ -82,7 +83,7 @@ class DataAttribute(Rule):
                 continue
             if not _is_certain_tensor(target.value, unit):
                 continue
-            tensor = _short(target.value)
+            tensor = shortened(target.value, 40)
             message = (
                 f"Assigning `{tensor}.data` replaces the values behind autograd: `{tensor}.copy_(...)` under "
                 "`torch.no_grad()` changes them in place and is seen."
@@ -108,8 +109,3 @@ def _is_weight_of_tested_layer(expression: ast.expr, unit: Unit) -> bool:
             return torch_api.module_facts(unit.semantics.name(tested)) is not None
         case _:
             return False
-
-
-def _short(expression: ast.expr) -> str:
-    text = ast.unparse(expression)
-    return text if len(text) <= 40 else f"{text[:37]}..."
