@@ -9,17 +9,12 @@ from itertools import count
 
 from torchlint.semantics.flow import (
     Action,
-    Attempt,
-    Branch,
     Flow,
     Followed,
     Invocation,
-    Jump,
     Loop,
     Ref,
-    Steps,
-    Within,
-    sequence,
+    with_children,
 )
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.nodes import enclosing_function
@@ -71,23 +66,9 @@ class Expander:
     def _expand(self, flow: Flow, context: _Context) -> Flow:
         self._size += 1
         match flow:
-            case Steps(steps=steps):
-                return sequence([self._expand(step, context) for step in steps])
-            case Branch(test=test, arms=arms, node=node):
-                return Branch(test, tuple(self._expand(arm, context) for arm in arms), node)
             case Loop(iterable=iterable, body=body, orelse=orelse, node=node):
                 source = self._ref(iterable, context) if iterable is not None else None
                 return Loop(source, self._expand(body, context), self._expand(orelse, context), node)
-            case Attempt(body=body, handlers=handlers, orelse=orelse, final=final, node=node):
-                return Attempt(
-                    self._expand(body, context),
-                    tuple(self._expand(handler, context) for handler in handlers),
-                    self._expand(orelse, context),
-                    self._expand(final, context),
-                    node,
-                )
-            case Within(contexts=contexts, body=body, node=node):
-                return Within(contexts, self._expand(body, context), node)
             case Action(verb=verb, receiver=receiver, arguments=arguments, node=node):
                 return Action(
                     verb,
@@ -97,8 +78,10 @@ class Expander:
                 )
             case Invocation():
                 return self._follow(flow, context)
-            case Jump() | Followed():
+            case Followed():
                 return flow
+            case _:
+                return with_children(flow, lambda inner: self._expand(inner, context))
 
     def _follow(self, call: Invocation, context: _Context) -> Flow:
         function = call.function

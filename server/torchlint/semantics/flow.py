@@ -172,6 +172,25 @@ def children(flow: Flow) -> tuple[Flow, ...]:
             return ()
 
 
+def with_children(flow: Flow, change: Callable[[Flow], Flow]) -> Flow:
+    """A tree of the same form, with each tree directly inside it changed."""
+    match flow:
+        case Steps(steps=steps):
+            return sequence([step for step in map(change, steps) if not is_empty(step)])
+        case Branch(test=test, arms=arms, node=node):
+            return Branch(test, tuple(map(change, arms)), node)
+        case Loop(iterable=iterable, body=body, orelse=orelse, node=node):
+            return Loop(iterable, change(body), change(orelse), node)
+        case Attempt(body=body, handlers=handlers, orelse=orelse, final=final, node=node):
+            return Attempt(change(body), tuple(map(change, handlers)), change(orelse), change(final), node)
+        case Within(contexts=contexts, body=body, node=node):
+            return Within(contexts, change(body), node)
+        case Followed(function=function, body=body, node=node, given=given):
+            return Followed(function, change(body), node, given)
+        case _:
+            return flow
+
+
 def walk(flow: Flow) -> Iterator[Flow]:
     """A tree and all trees inside it, in the order of the source."""
     stack = [flow]

@@ -24,6 +24,7 @@ from torchlint.semantics.flow import (
     is_empty,
     sequence,
     walk,
+    with_children,
 )
 
 
@@ -53,27 +54,7 @@ class Pruner:
     def _cut(self, flow: Flow, marked: set[Flow]) -> Flow:
         if flow not in marked:
             return self._without_actions(flow)
-        match flow:
-            case Steps(steps=steps):
-                return sequence([step for step in (self._cut(step, marked) for step in steps) if not is_empty(step)])
-            case Branch(test=test, arms=arms, node=node):
-                return Branch(test, tuple(self._cut(arm, marked) for arm in arms), node)
-            case Loop(iterable=iterable, body=body, orelse=orelse, node=node):
-                return Loop(iterable, self._cut(body, marked), self._cut(orelse, marked), node)
-            case Attempt(body=body, handlers=handlers, orelse=orelse, final=final, node=node):
-                return Attempt(
-                    self._cut(body, marked),
-                    tuple(self._cut(handler, marked) for handler in handlers),
-                    self._cut(orelse, marked),
-                    self._cut(final, marked),
-                    node,
-                )
-            case Within(contexts=contexts, body=body, node=node):
-                return Within(contexts, self._cut(body, marked), node)
-            case Followed(function=function, body=body, node=node, given=given):
-                return Followed(function, self._cut(body, marked), node, given)
-            case Action() | Jump() | Invocation():
-                return flow
+        return with_children(flow, lambda inner: self._cut(inner, marked))
 
     def _without_actions(self, flow: Flow) -> Flow:
         """What is left of a tree without its actions; EMPTY where it does nothing but let everything pass."""
