@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from torchlint.cli import main
+from torchlint.cli import run_command
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,10 @@ def torchlint(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixtur
         monkeypatch.setattr(sys, "argv", ["torchlint", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
         capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
+        status = run_command()
         sys.stdout.flush()
         sys.stderr.flush()
         captured = capfdbinary.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Result(ended.value.code, captured.out.decode("utf-8"), captured.err.decode("utf-8"))
+        return Result(status, captured.out.decode("utf-8"), captured.err.decode("utf-8"))
 
     return run

@@ -13,8 +13,11 @@ from torchlint.text import DocumentError, read_document
 @click.option("--stdio", is_flag=True, help="Talk over stdin and stdout: what it does anyway; some clients say it.")
 def server(stdio: bool) -> None:
     """Run the language server, for an editor that talks to it over stdin and stdout."""
+    import gc
+
     from torchlint.lsp import serve
 
+    gc.enable()
     serve()
 
 

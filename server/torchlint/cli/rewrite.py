@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +24,8 @@ def write_document(path: Path, before: Document, after: Document) -> None:
     ``before`` is the document as it was read: if the file says something else by now, nothing is written. A link is
     followed, the file's mode is kept. Raises DocumentError.
     """
+    import tempfile
+
     target = path.resolve()
     try:
         if target.read_bytes() != encode_document(before):
@@ -59,6 +59,8 @@ def difference(display: str, before: Document, after: Document, look: Look) -> s
 
 
 def _unified(name: str, before: str, after: str, look: Look) -> Iterator[str]:
+    import difflib
+
     name = one_line(name)
     for number, line in enumerate(difflib.unified_diff(_rows(before), _rows(after), name, name)):
         body = line.rstrip("\r\n")

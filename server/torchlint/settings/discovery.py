@@ -11,11 +11,6 @@ from typing import TYPE_CHECKING, Any
 from torchlint.settings.errors import SettingsError
 from torchlint.settings.schema import Origin, Settings, parse_settings
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 if TYPE_CHECKING:
     from torchlint.settings.selection import Selection
 
@@ -40,6 +35,10 @@ def read_settings(path: Path) -> Settings | None:
     shared = path.name == "pyproject.toml"
     if shared and "torchlint" not in text:
         return None
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         content: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,8 @@ class SettingsError(Exception):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """The end of a message: ``; did you mean `x`?``, or nothing when no known word is near."""
+    import difflib
+
     choices = {choice.lower(): choice for choice in known}
     near = difflib.get_close_matches(word.lower().replace("_", "-"), choices, n=1, cutoff=0.6)
     return f"; did you mean `{choices[near[0]]}`?" if near else ""

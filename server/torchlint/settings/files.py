@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
-
 from torchlint.settings.errors import SettingsError
+from torchlint.settings.schema import git_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from pathspec import GitIgnoreSpec
 
     from torchlint.settings.discovery import SettingsResolver
 
@@ -137,16 +138,16 @@ def _read(path: Path) -> GitIgnoreSpec | None:
     except OSError:
         return None
     try:
-        return GitIgnoreSpec.from_lines(rows)
+        return git_patterns(rows)
     except ValueError:
-        return GitIgnoreSpec.from_lines(_valid(rows))
+        return git_patterns(_valid(rows))
 
 
 def _valid(rows: Iterable[str]) -> Iterator[str]:
     """The patterns of a `.gitignore` that can be used: git, too, passes over a bad one."""
     for row in rows:
         try:
-            GitIgnoreSpec.from_lines([row])
+            git_patterns([row])
         except ValueError:
             continue
         yield row

@@ -170,11 +170,11 @@ class Settings:
 
     @cached_property
     def _excluded(self) -> GitIgnoreSpec:
-        return _git_patterns([*self.exclude, *self.extend_exclude])
+        return git_patterns([*self.exclude, *self.extend_exclude])
 
     @cached_property
     def _file_patterns(self) -> list[GitIgnoreSpec]:
-        return [_git_patterns([pattern]) for pattern in self.per_file_ignores]
+        return [git_patterns([pattern]) for pattern in self.per_file_ignores]
 
 
 def _unknown(selector: str, rules: Iterable[RuleLike]) -> str:
@@ -226,7 +226,7 @@ def _patterns(value: object, key: str, origin: Origin) -> tuple[str, ...]:
 
 def _check_pattern(pattern: str, keys: tuple[str, ...], value: str | None, origin: Origin) -> None:
     try:
-        _git_patterns([pattern])
+        git_patterns([pattern])
     except ValueError as error:
         raise origin.error(f"`{pattern}` is not a pattern of .gitignore: {error}", keys, value) from None
 
@@ -292,7 +292,8 @@ _READERS: dict[str, tuple[str, Callable[[object, str, Origin], object]]] = {
 KEYS = tuple(_READERS)
 
 
-def _git_patterns(lines: list[str]) -> GitIgnoreSpec:
+def git_patterns(lines: Iterable[str]) -> GitIgnoreSpec:
+    """The patterns in the lines of a `.gitignore`. Raises ValueError for what is none."""
     # Loaded when a pattern is first looked at: linting one named file needs none.
     from pathspec import GitIgnoreSpec
 

@@ -9,25 +9,23 @@ import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchlint.torch_api import declared
 from torchlint.torch_api.torch_range import TorchRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from packaging.specifiers import SpecifierSet
 
 __all__ = ["DECLARATION_FILES", "ProjectRanges", "TorchRange", "project_torch_range"]
 
 #: Declarations, the more binding first: the first file that bounds torch says it.
-_DECLARATIONS: tuple[tuple[tuple[str, ...], Callable[[str], list[SpecifierSet]]], ...] = (
-    (("pyproject.toml",), declared.in_pyproject),
-    (("setup.cfg",), declared.in_setup_cfg),
-    (("setup.py",), declared.in_setup_py),
-    (("requirements.txt",), declared.in_requirements),
-    (("requirements*.txt", "requirements"), declared.in_requirements),
-    (("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"), declared.in_conda_environment),
-    (("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"), declared.in_lock),
+#: With the name of what reads them in `declared.py`, which is loaded when the first of them mentions torch.
+_DECLARATIONS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("pyproject.toml",), "in_pyproject"),
+    (("setup.cfg",), "in_setup_cfg"),
+    (("setup.py",), "in_setup_py"),
+    (("requirements.txt",), "in_requirements"),
+    (("requirements*.txt", "requirements"), "in_requirements"),
+    (("environment.yml", "environment.yaml", "conda.yml", "conda.yaml"), "in_conda_environment"),
+    (("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml"), "in_lock"),
 )
 #: Names and patterns of the files that may declare a requirement, for who watches them.
 DECLARATION_FILES = tuple(name for names, _ in _DECLARATIONS for name in names if name != "requirements")
@@ -81,11 +79,20 @@ def _names(folder: Path) -> list[str]:
 def _declared(folder: Path, names: list[str]) -> TorchRange | None:
     for patterns, reader in _DECLARATIONS:
         paths = [folder / name for pattern in patterns for name in fnmatch.filter(names, pattern)]
-        found = [entry for path in paths for entry in reader(_text(path))]
+        found = [entry for path in paths for entry in _requirements(reader, _text(path))]
         bounded = [entry for entry in found if len(entry)]
         if bounded and len(bounded) == len(found):
             return TorchRange(*bounded)
     return None
+
+
+def _requirements(reader: str, text: str) -> list[SpecifierSet]:
+    if not text:
+        return []
+    from torchlint.torch_api import declared
+
+    found: list[SpecifierSet] = getattr(declared, reader)(text)
+    return found
 
 
 def _text(path: Path) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from packaging.specifiers import Specifier, SpecifierSet
-from packaging.version import Version
+if TYPE_CHECKING:
+    from packaging.specifiers import Specifier, SpecifierSet
+    from packaging.version import Version
+
+# `packaging` compiles one regular expression for 20 ms when it is loaded: only a project that bounds torch needs it.
 
 
 @dataclass(frozen=True, init=False)
@@ -21,6 +25,8 @@ class TorchRange:
 
     def __init__(self, *specifiers: str | SpecifierSet) -> None:
         """Takes PEP 440 specifier sets such as ``">=2.4,<3"``. Raises ValueError for what is none."""
+        from packaging.specifiers import SpecifierSet
+
         sets = [SpecifierSet(entry) if isinstance(entry, str) else entry for entry in specifiers]
         object.__setattr__(self, "alternatives", tuple(dict.fromkeys(sets)) or (SpecifierSet(),))
 
@@ -43,7 +49,7 @@ class TorchRange:
 
     def may_be_below(self, version: str) -> bool:
         """Whether the range allows a release older than ``version``."""
-        return self.lower is None or self.lower < Version(version)
+        return self.lower is None or self.lower < _version(version)
 
     def always_at_least(self, version: str) -> bool:
         """Whether every release in the range is ``version`` or newer."""
@@ -51,13 +57,19 @@ class TorchRange:
 
     def may_be_at_least(self, version: str) -> bool:
         """Whether the range allows ``version`` or a newer release."""
-        wanted = Version(version)
+        wanted = _version(version)
         bounds = [_upper(alternative) for alternative in self.alternatives]
         return any(bound is None or bound > wanted or (included and bound == wanted) for bound, included in bounds)
 
 
+def _version(text: str) -> Version:
+    from packaging.version import Version
+
+    return Version(text)
+
+
 def _release(version: str) -> Version:
-    return Version(Version(version.removesuffix(".*")).base_version)
+    return _version(_version(version.removesuffix(".*")).base_version)
 
 
 def _lower(specifiers: SpecifierSet) -> Version | None:
@@ -88,4 +100,4 @@ def _upper_of(entry: Specifier) -> tuple[Version, bool] | None:
 
 def _next(release: tuple[int, ...]) -> Version:
     """The first release after all that begin with ``release``: 2.5 after (2, 4)."""
-    return Version(".".join(map(str, (*release[:-1], release[-1] + 1))))
+    return _version(".".join(map(str, (*release[:-1], release[-1] + 1))))

@@ -3,8 +3,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from packaging.version import Version
-
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
@@ -127,6 +125,6 @@ def _choice(alike: tuple[str, ...]) -> str:
 def _is_known(name: str, unit: Unit) -> bool:
     """Whether a name is told of by another rule, or may come with a release that is not indexed."""
     lower = unit.torch.lower if unit.torch is not None else None
-    if lower is not None and lower.release[:2] > Version(newest_indexed()).release:
+    if lower is not None and lower.release[:2] > tuple(int(part) for part in newest_indexed().split(".")):
         return True
     return versioned_name(name) is not None
