@@ -86,3 +86,30 @@ def test_a_name_that_may_be_something_else_has_none(text: str) -> None:
 def test_a_default_is_evaluated_outside_its_function() -> None:
     text = "from torch import load\ndef f(load=load):\n    pass"
     assert Meaning(text).names("load") == {"torch.load"}
+
+
+@pytest.mark.parametrize(
+    ("header", "base"),
+    [
+        ("from torch.utils.data import Dataset\nclass Dataset(Dataset):\n    ...\n", "Dataset"),
+        ("from torch.utils.data import Dataset\nclass Dataset(Dataset[int]):\n    ...\n", "Dataset"),
+        ("from torch.utils.data import *\nclass Dataset(Dataset):\n    ...\n", "Dataset"),
+        ("from torch.utils import data\nclass data(data.Dataset):\n    ...\n", "data.Dataset"),
+    ],
+)
+def test_a_class_may_be_named_as_the_import_it_derives_from(header: str, base: str) -> None:
+    name = base.partition(".")[0]
+    meaning = Meaning(f"{header}def main():\n    {name}()\n{name}()")
+    assert meaning.names(base, 0) == {"torch.utils.data.Dataset"}
+    in_function, at_top = (meaning.expression(name, occurrence) for occurrence in (-2, -1))
+    assert meaning.semantics.names(in_function) == {f".{name}"}
+    built = meaning.semantics.local_class(in_function)
+    assert built is not None
+    assert built is meaning.semantics.local_class(at_top)
+
+
+def test_a_class_that_hides_its_base_only_sometimes_may_be_either() -> None:
+    head = "from torch.utils.data import Dataset\nif mine:\n    class Dataset(Dataset):\n        ...\n"
+    meaning = Meaning(f"{head}def main():\n    Dataset()")
+    assert meaning.names("Dataset", 0) == {"torch.utils.data.Dataset"}
+    assert meaning.names("Dataset") == {"torch.utils.data.Dataset", ".Dataset"}

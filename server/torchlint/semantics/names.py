@@ -10,6 +10,7 @@ import ast
 from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.nodes import scope_at
 from torchlint.semantics.scopes import Binding, Definition, Scope
+from torchlint.syntax import parent_of
 from torchlint.torch_api import canonical
 from torchlint.torch_api.known import is_known_name
 
@@ -34,7 +35,7 @@ class NameResolver:
             bases = self.names(expression.value, depth + 1)
             return frozenset(canonical(f"{base}.{expression.attr}") for base in bases)
         assert isinstance(expression, ast.Name)
-        definitions = self.definitions(expression.id, scope_at(expression))
+        definitions = self.bindings(expression)
         if not definitions:
             return self._from_star_import(expression.id)
         found: set[str] = set()
@@ -59,6 +60,18 @@ class NameResolver:
                 return imported.pop() if len(imported) == 1 else ""
             case _:
                 return ""
+
+    def bindings(self, name: ast.Name) -> tuple[Definition, ...]:
+        """All bindings that a use of a name may mean; empty if there is none in the file."""
+        found = self.definitions(name.id, scope_at(name))
+        for position, definition in enumerate(found):
+            if definition.kind is Binding.CLASS and _derives_from_its_name(definition):
+                holder = _statement_of(name)
+                if holder is definition.node:  # its header is evaluated before the class has the name
+                    return found[:position] + found[position + 1 :]
+                if parent_of(definition.node) is None and not isinstance(holder, ast.ClassDef):
+                    return found[position:]
+        return found
 
     def definitions(self, name: str, scope: Scope) -> tuple[Definition, ...]:
         """All bindings of ``name`` in the scope that a use in ``scope`` sees; empty if there is none in the file."""
@@ -96,3 +109,16 @@ class NameResolver:
             if is_known_name(full):
                 return frozenset((full,))
         return _NO_NAMES
+
+
+def _derives_from_its_name(definition: Definition) -> bool:
+    """``class Dataset(Dataset)``, ``class data(data.Dataset)``."""
+    bases = definition.node.bases if isinstance(definition.node, ast.ClassDef) else ()
+    return any(isinstance(part, ast.Name) and part.id == definition.name for base in bases for part in ast.walk(base))
+
+
+def _statement_of(name: ast.Name) -> ast.AST | None:
+    holder = parent_of(name)
+    while isinstance(holder, ast.expr | ast.keyword):
+        holder = parent_of(holder)
+    return holder

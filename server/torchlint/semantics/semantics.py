@@ -85,7 +85,7 @@ class Semantics:
         holder = scope
         while holder.parent is not None and not isinstance(holder.node, ast.FunctionDef | ast.AsyncFunctionDef):
             if name.id in holder.definitions:
-                return self._resolver.definitions(name.id, scope)
+                return self._resolver.bindings(name)
             holder = holder.parent
         if isinstance(holder.node, ast.FunctionDef | ast.AsyncFunctionDef):
             if name.id in holder.definitions and name.id not in holder.outer_names:
@@ -94,13 +94,19 @@ class Semantics:
                     return tuple(sorted(reaching, key=_position))
         elif not holder.of_member:
             reaching = self._reaching_in_module().get(name)
-            if reaching:
+            if reaching and not self._is_defined_at_top(name.id):  # the paths do not lead through definitions
                 return tuple(reaching)
-        return self._resolver.definitions(name.id, scope)
+        return self._resolver.bindings(name)
+
+    def _is_defined_at_top(self, name: str) -> bool:
+        """Whether a function or class of the module's top level has a name."""
+        defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        found = self.module.definitions(name)
+        return any(isinstance(item.node, defined) and parent_of(item.node) is None for item in found)
 
     def bindings(self, name: ast.Name) -> tuple[Definition, ...]:
         """All bindings of a name in the scope that it belongs to, whether or not they can reach this use."""
-        return self._resolver.definitions(name.id, scope_at(name))
+        return self._resolver.bindings(name)
 
     def _reaching_in(self, function: FunctionNode) -> dict[ast.Name, frozenset[Definition]]:
         known: dict[ast.Name, frozenset[Definition]] | None = function.__dict__.get("_reaching")
