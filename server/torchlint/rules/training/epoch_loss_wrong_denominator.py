@@ -2,43 +2,35 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.data.loaders import LOADER, loader_argument
+from torchlint.idioms.data.sample_counts import (
+    SampleCount,
+    counts_of,
+    drops_last,
+    gives_single_samples,
+    is_batch_size,
+    loader_build,
+    loader_of,
+    subset_sampler,
+)
 from torchlint.idioms.training.reductions import is_batch_mean
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
-from torchlint.semantics.nodes import contains, enclosing_function, has_unknown_arguments
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method, on_node
+from torchlint.semantics.nodes import argument, contains, shortened
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
-
-#: What a progress bar or a counter is called that gives the batches of its first argument.
-_SHOWS_PROGRESS = frozenset(("tqdm", "track", "enumerate", "iter", "islice", "trange", "progress_bar"))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Count:
-    """A number of samples: those of ``loader`` (``len(loader.dataset)``), or those that ``loop`` has gone over."""
-
-    loader: str
-    loop: ast.For | None = None
-
-    @property
-    def batches(self) -> str:
-        """The number of batches, as an expression."""
-        return f"len({self.loader})"
-
-    def is_of(self, loop: ast.For) -> bool:
-        return loop is self.loop if self.loop is not None else self.loader == _loader_of(loop.iter)
 
 
 class EpochLossWrongDenominator(Rule):
     """## What it does
 
     Reports batch losses that are means, added up over a loader, and divided by the number of samples
-    (`len(loader.dataset)`).
+    (`len(loader.dataset)`); and losses that are weighted by the size of their batch, where the sampler of the loader
+    gives only a part of the dataset that is divided by. Points out `loader.batch_size` as the weight of every batch:
+    the last one may be smaller.
 
     ## Why is this bad?
 
@@ -77,7 +69,7 @@ class EpochLossWrongDenominator(Rule):
     ## Exceptions
 
     Losses with `reduction="sum"`, losses that are weighted by the size of their batch, loaders with batches of one
-    sample, and losses whose reduction cannot be seen.
+    sample or with `drop_last`, and losses whose reduction cannot be seen.
 
     ## References
 
@@ -95,104 +87,68 @@ class EpochLossWrongDenominator(Rule):
         if not isinstance(node.op, ast.Div):
             return
         total, divisor = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
-        counts = _counts_of(unit.semantics, divisor) or list(_counted_in_loops(divisor, unit))
-        if not counts:
-            return
-        for add, loop in _additions(total, unit):
-            count = next((count for count in counts if count.is_of(loop)), None)
-            if count is None or not _is_mean_of_many(add, loop, unit.semantics):
+        counts = counts_of(unit.semantics, divisor) or list(_counted_in_loops(divisor, unit))
+        for add, loop in _additions(total, unit) if counts else ():
+            count = next((count for count in counts if count.is_of(loop, unit.semantics)), None)
+            if count is None:
                 continue
-            shown, loader = ast.unparse(total), ast.unparse(divisor)
-            message = f"`{shown}` adds up means of batches, but `{loader}` counts samples: the mean is far too small."
-            related = [(add, "the mean of a batch is added here")]
-            fix = FixPlan(f"Divide by `{count.batches}`", "unsafe", _dividing_by(divisor, count.batches))
-            yield self.found(divisor, message, related=related, fixes=[] if contains(loop, node) else [fix])
+            fixable = not contains(loop, node)
+            if _is_mean_of_many(add, loop, unit.semantics):
+                yield self._unweighted(total, divisor, add, count.batches if fixable else "")
+                return
+            weight = _weight(add, unit.semantics)
+            if weight is not None and _is_nominal_size(weight, loop, unit.semantics):
+                yield self._nominal(weight)
+                return
+            if weight is not None and is_batch_size(weight) and count.whole:
+                yield from self._part(divisor, add, _source_of(loop), unit.semantics)
+                return
+
+    @on_method("update")
+    def check_meter(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        """``meter.update(loss.item(), loader.batch_size)``"""
+        if len(call.args) + len(call.keywords) != 2 or not call.args:
             return
-
-
-def _counts_of(semantics: Semantics, divisor: ast.expr) -> list[_Count]:
-    """The loaders whose samples a divisor counts; empty where it is no such count."""
-    match divisor:
-        case ast.Call(func=ast.Name(id="float" | "int" | "max"), args=[inner, *_]):
-            return _counts_of(semantics, inner)
-    if isinstance(divisor, ast.Subscript):
-        return list(_counts_of_entry(semantics, divisor))
-    value = semantics.value_of(divisor)
-    match value:
-        case ast.Call(func=ast.Name(id="len") as function, args=[counted]) if not semantics.definitions(function):
-            pass
-        case _:
-            return []
-    match counted:
-        case ast.Attribute(value=loader, attr="dataset" | "sampler"):
-            return [_Count(ast.unparse(loader))]
-        case ast.Name() | ast.Attribute():
-            return [_Count(name) for name in _loaders_over(semantics, counted)]
-        case _:
-            return []
-
-
-def _counts_of_entry(semantics: Semantics, entry: ast.Subscript) -> Iterator[_Count]:
-    """The loaders of ``sizes[phase]``, where all sizes and all loaders are made of the same datasets:
-    ``sizes = {x: len(data[x]) for x in phases}``, ``loaders = {x: DataLoader(data[x], ...) for x in phases}``."""
-    match semantics.value_of(entry.value):
-        case ast.DictComp(
-            key=ast.Name(id=key),
-            value=ast.Call(func=ast.Name(id="len"), args=[ast.Subscript(value=data, slice=ast.Name(id=at))]),
-        ) if key == at:
-            pass
-        case _:
+        weight = argument(call, 1, "n")
+        loop = _loop_around(call) if isinstance(weight, ast.Attribute) and weight.attr == "batch_size" else None
+        if weight is None or loop is None or not _is_number(call.args[0], unit.semantics):
             return
-    for call in semantics.module.calls_of("DataLoader"):
-        made = parent_of(call)
-        statement = parent_of(made) if made is not None else None
-        match made, loader_argument(call, "dataset"):
-            case (
-                ast.DictComp(key=ast.Name(id=key), value=value),
-                ast.Subscript(value=source, slice=ast.Name(id=at)),
-            ) if value is call and key == at and ast.unparse(source) == ast.unparse(data):
-                pass
-            case _:
-                continue
-        if not semantics.is_named(call.func, LOADER) or _gives_one(call, semantics):
-            continue
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            yield _Count(f"{ast.unparse(statement.targets[0])}[{ast.unparse(entry.slice)}]")
+        if _is_nominal_size(weight, loop, unit.semantics):
+            yield self._nominal(weight)
+
+    def _unweighted(self, total: ast.expr, divisor: ast.expr, add: ast.expr, batches: str) -> Diagnosis:
+        shown, samples = ast.unparse(total), ast.unparse(divisor)
+        message = f"`{shown}` adds up means of batches, but `{samples}` counts samples: the mean is far too small."
+        related = [(add, "the mean of a batch is added here")]
+        fix = FixPlan(f"Divide by `{batches}`", "unsafe", _dividing_by(divisor, batches))
+        return self.found(divisor, message, related=related, fixes=[fix] if batches else [])
+
+    def _part(self, divisor: ast.expr, add: ast.expr, loader: ast.expr, semantics: Semantics) -> Iterator[Diagnosis]:
+        build = loader_build(loader, semantics)
+        sampler = subset_sampler(build, semantics) if build is not None else None
+        if build is None or sampler is None:
+            return
+        samples, given = ast.unparse(divisor), f"len({ast.unparse(loader)}.sampler)"
+        message = (
+            f"`{samples}` counts the whole dataset, but `{shortened(sampler, 40)}` gives a part of it: the mean is too"
+            " small."
+        )
+        related = [(add, "only the samples of the loader are added here"), (build, "the loader is made here")]
+        fix = FixPlan(f"Divide by `{given}`", "unsafe", _dividing_by(divisor, given))
+        yield self.found(divisor, message, related=related, fixes=[fix])
+
+    def _nominal(self, weight: ast.expr) -> Diagnosis:
+        message = f"`{ast.unparse(weight)}` weights the last batch like a whole one, though it may hold fewer samples."
+        return self.found(weight, message, severity=Severity.HINT)
 
 
-def _counted_in_loops(divisor: ast.expr, unit: Unit) -> Iterator[_Count]:
+def _counted_in_loops(divisor: ast.expr, unit: Unit) -> Iterator[SampleCount]:
     """The loops that count their samples in a divisor: ``total += labels.size(0)``."""
     if not isinstance(divisor, ast.Name):
         return
     found = list(_additions(divisor, unit))
-    if all(_is_batch_size(added) for added, _ in found):
-        yield from (_Count(_loader_of(loop.iter), loop) for _, loop in found)
-
-
-def _is_batch_size(added: ast.expr) -> bool:
-    match added:
-        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):
-            return True
-        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
-            return True
-        case ast.Call(func=ast.Name(id="len"), args=[ast.Name()]):
-            return True
-        case _:
-            return False
-
-
-def _loaders_over(semantics: Semantics, dataset: ast.expr) -> Iterator[str]:
-    """The names of the loaders of this file that are built over a dataset."""
-    text = ast.unparse(dataset)
-    for call in semantics.module.calls_of("DataLoader"):
-        given = loader_argument(call, "dataset")
-        statement = parent_of(call)
-        if given is None or ast.unparse(given) != text or not semantics.is_named(call.func, LOADER):
-            continue
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            here = enclosing_function(call) in (None, enclosing_function(dataset))
-            if here or text.startswith("self."):
-                yield ast.unparse(statement.targets[0])
+    if all(is_batch_size(added) for added, _ in found):
+        yield from (SampleCount(loader_of(loop.iter, unit.semantics), loop) for _, loop in found)
 
 
 def _additions(total: ast.expr, unit: Unit) -> Iterator[tuple[ast.expr, ast.For]]:
@@ -255,37 +211,49 @@ def _loop_around(node: ast.AST) -> ast.For | None:
     return current if isinstance(current, ast.For) else None
 
 
-def _loader_of(source: ast.expr) -> str:
-    """The loader that a loop goes over, as it is written, without counters and progress bars."""
+def _source_of(loop: ast.For) -> ast.expr:
+    """What a loop goes over, inside all calls around it."""
+    source = loop.iter
     while isinstance(source, ast.Call) and source.args:
-        called = source.func
-        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-        if name not in _SHOWS_PROGRESS:
-            break
         source = source.args[0]
-    return ast.unparse(source)
+    return source
 
 
 def _is_mean_of_many(added: ast.expr, loop: ast.For, semantics: Semantics) -> bool:
     """Whether what is added is the mean of a batch that holds more than one sample."""
-    return is_batch_mean(semantics, added) and not _gives_single_samples(loop, semantics)
-
-
-def _gives_single_samples(loop: ast.For, semantics: Semantics) -> bool:
-    source = loop.iter
-    while isinstance(source, ast.Call) and source.args:
-        source = source.args[0]
-    kind = semantics.kind(source)
-    build = kind.node if kind is not None else None
-    return isinstance(build, ast.Call) and semantics.is_named(build.func, LOADER) and _gives_one(build, semantics)
-
-
-def _gives_one(build: ast.Call, semantics: Semantics) -> bool:
-    """Whether a loader certainly gives single samples."""
-    if has_unknown_arguments(build) or loader_argument(build, "batch_sampler") is not None:
+    if not is_batch_mean(semantics, added):
         return False
-    size = loader_argument(build, "batch_size")
-    return size is None or semantics.literal(size) in (1, None)
+    build = loader_build(_source_of(loop), semantics)
+    return build is None or not gives_single_samples(build, semantics)
+
+
+def _weight(added: ast.expr, semantics: Semantics) -> ast.expr | None:
+    """What the mean of a batch is multiplied by where it is added."""
+    match added:
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            return next((b for a, b in ((left, right), (right, left)) if is_batch_mean(semantics, a)), None)
+        case _:
+            return None
+
+
+def _is_nominal_size(weight: ast.expr, loop: ast.For, semantics: Semantics) -> bool:
+    """Whether a weight is the batch size that the loader of a loop was built with, which its last batch may not
+    have."""
+    match weight:
+        case ast.Attribute(value=loader, attr="batch_size"):
+            written = ast.unparse(loader)
+            return written == loader_of(loop.iter, semantics) and not drops_last(loader, semantics)
+        case _:
+            return False
+
+
+def _is_number(value: ast.expr, semantics: Semantics) -> bool:
+    """Whether a value is the number of a tensor: ``loss.item()``, ``float(loss)``, or the mean of a batch."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="item"), args=[]) | ast.Call(func=ast.Name(id="float"), args=[_]):
+            return True
+        case _:
+            return is_batch_mean(semantics, value)
 
 
 def _dividing_by(divisor: ast.expr, text: str) -> Callable[[Editor], None]:
