@@ -41,6 +41,7 @@ class Dispatcher:
                 self._subscribe(subscription.topic, subscription.keys, (rule, getattr(instance, method)))
         self._referred = frozenset(self._references)
         self._asked = frozenset(name for wanted in self._flows for names in wanted for name in names)
+        self._wanted = frozenset(names for wanted in (*self._flows, *self._outermost_flows) for names in wanted)
         self._tails = frozenset(name.rpartition(".")[2] for name in self._calls)
 
     def _subscribe(self, topic: str, keys: tuple[Any, ...], handler: _Handler) -> None:
@@ -122,12 +123,17 @@ class Dispatcher:
             deliver(self._classes, view)
             if self._module_classes and view.is_module:
                 deliver(self._module_classes, view)
+        reached = unit.reached(self._wanted)
+        if not reached:
+            return
         for wanted, handlers in self._flows.items():
-            for root in unit.working_roots(wanted, self._asked):
-                deliver(handlers, root)
+            if reached.issuperset(wanted):
+                for root in unit.working_roots(wanted, self._asked):
+                    deliver(handlers, root)
         for wanted, handlers in self._outermost_flows.items():
-            for root in unit.outermost_roots(*wanted):
-                deliver(handlers, root)
+            if reached.issuperset(wanted):
+                for root in unit.outermost_roots(*wanted):
+                    deliver(handlers, root)
 
     def _of_keyword(self, name: str) -> list[_Handler]:
         handlers = self._handlers_of_keyword.get(name)

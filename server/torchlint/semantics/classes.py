@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.module import first_parameter
@@ -66,24 +67,28 @@ class ClassView:
 
     def called_from(self, *names: str) -> frozenset[FunctionNode]:
         """The methods with these names and all methods of the class that they call on ``self``."""
+        memo = self.semantics.module.memo
+        return memo.get(("called from", self.node, names), lambda: self._called_from(names), frozenset())
+
+    def _called_from(self, names: tuple[str, ...]) -> frozenset[FunctionNode]:
+        methods = self.semantics.methods_by_name(self.node)
         found: set[FunctionNode] = set()
-        queue = [method for name in names if (method := self.semantics.find_method(self.node, name)) is not None]
+        queue = [methods[name] for name in names if name in methods]
         while queue:
             method = queue.pop()
-            if method in found:
-                continue
-            found.add(method)
-            for attribute in self_attributes(method):
-                called = self.semantics.find_method(self.node, attribute.attr)
-                if called is not None:
-                    queue.append(called)
+            if method not in found:
+                found.add(method)
+                used = {attribute.attr for attribute in self_attributes(method)}
+                queue += [methods[name] for name in used if name in methods]
         return frozenset(found)
 
 
-def self_attributes(method: FunctionNode) -> Iterator[ast.Attribute]:
+def self_attributes(method: FunctionNode) -> Sequence[ast.Attribute]:
     """Each ``self.<name>`` in a method, in the order of the source."""
-    name = first_parameter(method)
-    for node in nodes_within(method, ast.Attribute):
-        assert isinstance(node, ast.Attribute)
-        if isinstance(node.value, ast.Name) and node.value.id == name:
-            yield node
+    known: list[ast.Attribute] | None = method.__dict__.get("_self_attributes")
+    if known is None:  # depends on nothing outside the method
+        name = first_parameter(method)
+        nodes = cast("Iterator[ast.Attribute]", nodes_within(method, ast.Attribute))
+        known = [node for node in nodes if isinstance(node.value, ast.Name) and node.value.id == name]
+        method.__dict__["_self_attributes"] = known
+    return known

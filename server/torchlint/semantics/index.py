@@ -15,7 +15,15 @@ from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, Func
 from torchlint.syntax import Part, parent_of
 
 _NodeT = TypeVar("_NodeT", bound=ast.AST)
-_SKIPPED_FIELDS = frozenset({"ctx", "op", "ops", "type_comment", "kind", "type_ignores"})
+#: Fields that hold no nodes, or nodes that nobody looks at.
+_SKIPPED_FIELDS = frozenset(
+    "ctx op ops type_comment kind type_ignores id attr arg asname module level simple conversion is_async rest "
+    "kwd_attrs".split()
+)
+#: Types whose fields hold no nodes.
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Global, ast.Nonlocal})
+_Record = Callable[[ast.AST], None]
+_Enter = Callable[[ast.AST, Scope, "PartIndex"], Scope]
 _CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
@@ -46,15 +54,20 @@ class PartIndex:
         places = self._places.get(node_type)
         if places is None:
             places = self._places[node_type] = [node._order for node in found]  # type: ignore[attr-defined]
-        start, end = self._extent(root)
+        start, end = self.extent(root)
         return found[bisect_left(places, start) : bisect_left(places, end)]
 
     def contains(self, root: ast.AST, node: ast.AST) -> bool:
         """Whether ``node`` is ``root`` or stands inside it."""
-        start, end = self._extent(root)
+        start, end = self.extent(root)
         return start <= node._order < end  # type: ignore[attr-defined, no-any-return]
 
-    def _extent(self, root: ast.AST) -> tuple[int, int]:
+    def place(self, node: ast.AST) -> int:
+        """The place of a node of this part in the order of the source."""
+        return node._order  # type: ignore[attr-defined, no-any-return]
+
+    def extent(self, root: ast.AST) -> tuple[int, int]:
+        """The places of a node and of what is inside it: the first, and the one behind the last."""
         flat, ends = self._flat, self._ends
         if not ends:
             ends += range(1, len(flat) + 1)
@@ -168,7 +181,8 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
     """The fields of a type that can hold nodes worth visiting, last first."""
     fields = _CHILD_FIELDS.get(node_type)
     if fields is None:
-        fields = tuple(name for name in reversed(node_type._fields) if name not in _SKIPPED_FIELDS)
+        held = () if node_type in _LEAVES else node_type._fields
+        fields = tuple(name for name in reversed(held) if name not in _SKIPPED_FIELDS)
         _CHILD_FIELDS[node_type] = fields
     return fields
 
@@ -176,45 +190,56 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
 def _index(part: Part) -> PartIndex:
     top = Scope(None, None, of_member=part.lead == 1)
     index = PartIndex(part, top)
-    nodes, flat, child_fields, enter = index.nodes, index._flat, _CHILD_FIELDS, _ENTER
-    stack: list[tuple[ast.AST, Scope]] = [(statement, top) for statement in reversed(part.body)]
+    nodes, flat, base = index.nodes, index._flat, ast.AST
+    #: For each type how a node is recorded, what it binds, and where nodes are inside it: one look-up a node.
+    plans: dict[type[ast.AST], tuple[_Record, _Enter | None, tuple[str, ...]]] = {}
+    stack: list[ast.AST] = []
+    for statement in reversed(part.body):
+        statement._scope = top  # type: ignore[attr-defined]
+        stack.append(statement)
+    pop, push = stack.pop, stack.append
     while stack:
-        node, scope = stack.pop()
-        node_type = node.__class__
+        node = pop()
         attributes = node.__dict__
         attributes["_part"] = part
-        attributes["_scope"] = scope
         attributes["_order"] = len(flat)
         flat.append(node)
-        known = nodes.get(node_type)
-        if known is None:
-            nodes[node_type] = [node]
-        else:
-            known.append(node)
-        handler = enter.get(node_type)
-        if handler is not None:
-            inner = handler(node, scope, index)
+        plan = plans.get(node.__class__)
+        if plan is None:
+            node_type = node.__class__
+            found = nodes[node_type] = []
+            plan = plans[node_type] = (found.append, _ENTER.get(node_type), _child_fields(node_type))
+        record, enter, fields = plan
+        record(node)
+        scope = attributes["_scope"]
+        if enter is not None:
+            inner = enter(node, scope, index)
             if inner is not scope:
                 _push_scoped(node, scope, inner, stack)
                 continue
-        for name in child_fields.get(node_type) or _child_fields(node_type):
+        for name in fields:
             value = attributes.get(name)
             if value.__class__ is list:
                 for item in reversed(value):
-                    if isinstance(item, ast.AST):
-                        item._parent = node  # type: ignore[attr-defined]
-                        stack.append((item, scope))
-            elif isinstance(value, ast.AST):
-                value._parent = node  # type: ignore[attr-defined]
-                stack.append((value, scope))
+                    if isinstance(item, base):
+                        inside = item.__dict__
+                        inside["_parent"] = node
+                        inside["_scope"] = scope
+                        push(item)
+            elif isinstance(value, base):
+                inside = value.__dict__
+                inside["_parent"] = node
+                inside["_scope"] = scope
+                push(value)
     return index
 
 
-def _push_scoped(node: ast.AST, outer: Scope, inner: Scope, stack: list[tuple[ast.AST, Scope]]) -> None:
+def _push_scoped(node: ast.AST, outer: Scope, inner: Scope, stack: list[ast.AST]) -> None:
     """Visit what is inside a node that opens a scope: decorators, defaults, annotations and bases belong outside."""
     for child in reversed(children_of(node)):
         child._parent = node  # type: ignore[attr-defined]
-        stack.append((child, inner if evaluated_inside(node, child) else outer))
+        child._scope = inner if evaluated_inside(node, child) else outer  # type: ignore[attr-defined]
+        stack.append(child)
 
 
 def evaluated_inside(holder: ast.AST, child: ast.AST) -> bool:
@@ -401,7 +426,7 @@ def _call(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     return scope
 
 
-_ENTER: dict[type[ast.AST], Callable[[ast.AST, Scope, PartIndex], Scope]] = {
+_ENTER: dict[type[ast.AST], _Enter] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,

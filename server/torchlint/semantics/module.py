@@ -71,6 +71,8 @@ class ModuleFacts:
         self._definitions: dict[str, list[Definition]] = {}
         self._classes: dict[ast.ClassDef, ClassFacts] = {}
         self._reaching: dict[frozenset[str], frozenset[str]] = {}
+        #: Of sets of names those in which one name is called anywhere in the file.
+        self._leading: dict[frozenset[frozenset[str]], list[frozenset[str]]] = {}
         self._renamed: frozenset[str] | None = None
         self._callers_by_name: dict[str, list[Part]] = {}
         self._read_names: tuple[set[str], set[str]] | None = None
@@ -119,6 +121,8 @@ class ModuleFacts:
             return any(read[1] in keywords_passed(part) for group in self.syntax.groups for part in group.parts)
         if kind == "attribute read":
             return read[1] in self._attributes_read()[read[2]]
+        if kind == "any attribute read":
+            return not read[1].isdisjoint(self._attributes_read()[0])
         if kind == "attribute written":
             return any(read[1] in attributes_written(part) for group in self.syntax.groups for part in group.parts)
         if kind == "base":
@@ -127,8 +131,10 @@ class ModuleFacts:
             return self._reaches(read[1], read[2])
         if kind == "mentions":
             return read[1] in self._imported_tails() or read[1] in self._callers()
-        if kind == "leads":
-            return not read[1].isdisjoint(self._callers())
+        if kind == "mentions any":
+            return not (read[1].isdisjoint(self._callers()) and read[1].isdisjoint(self._imported_tails()))
+        if kind == "reached":
+            return self._reached(read[1], read[2])
         facts = self._classes.get(read[1])
         if facts is None:
             return None
@@ -231,6 +237,10 @@ class ModuleFacts:
         """Whether anything in the file is called by the (last) name ``name``, or imported by it under another name."""
         return bool(self.memo.read(("mentions", name)))
 
+    def mentions_any_call(self, names: frozenset[str]) -> bool:
+        """``mentions_call`` of any of these names, as one question."""
+        return bool(self.memo.read(("mentions any", names)))
+
     def _imported_tails(self) -> frozenset[str]:
         """The last names of what the top level imports under other names (``import x.y as z`` gives ``y``)."""
         if self._renamed is None:
@@ -243,6 +253,10 @@ class ModuleFacts:
         """Whether anything in the file reads an attribute ``....name``; ``of_others``: of anything but ``self``."""
         return bool(self.memo.read(("attribute read", name, of_others)))
 
+    def reads_any_attribute(self, names: frozenset[str]) -> bool:
+        """Whether anything in the file reads an attribute with one of these names, as one question."""
+        return bool(self.memo.read(("any attribute read", names)))
+
     def writes_attribute_of_others(self, name: str) -> bool:
         """Whether anything in the file assigns an attribute ``....name`` of anything but ``self``."""
         return bool(self.memo.read(("attribute written", name)))
@@ -253,9 +267,18 @@ class ModuleFacts:
 
     def reaches(self, parts: tuple[Part, ...], called: frozenset[str]) -> bool:
         """Whether code of ``parts``, or functions of this file that it calls by name, call one of these names."""
-        if not self.memo.read(("leads", called)):
-            return False
         return any(bool(self.memo.read(("reaches", part, called))) for part in parts)
+
+    def reached(
+        self, parts: tuple[Part, ...], wanted: frozenset[frozenset[str]]
+    ) -> tuple[frozenset[frozenset[str]], ...]:
+        """For each of ``parts`` the sets of ``wanted`` that it ``reaches``."""
+        return tuple(self.memo.read(("reached", part, wanted)) for part in parts)
+
+    def _reached(self, part: Part, wanted: frozenset[frozenset[str]]) -> frozenset[frozenset[str]]:
+        if wanted not in self._leading:
+            self._leading[wanted] = [called for called in wanted if not called.isdisjoint(self._callers())]
+        return frozenset(called for called in self._leading[wanted] if self._reaches(part, called))
 
     def _attributes_read(self) -> tuple[set[str], set[str]]:
         """The attribute names read in any part, as ``attributes_read`` tells them of one."""

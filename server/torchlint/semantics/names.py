@@ -26,7 +26,10 @@ class NameResolver:
 
     def names(self, expression: ast.expr | None, depth: int = 0) -> frozenset[str]:
         """All canonical names that an expression can have; empty if any of its definitions is unknown."""
-        if expression.__class__ not in (ast.Name, ast.Attribute) or depth > _DEEPEST:
+        root = expression
+        while root.__class__ is ast.Attribute:
+            root = root.value
+        if root.__class__ is not ast.Name or _is_of_unnamed(root) or depth > _DEEPEST:
             return _NO_NAMES
         return self._module.memo.cached(("names", expression), lambda: self._names(expression, depth), _NO_NAMES)
 
@@ -122,3 +125,32 @@ def _statement_of(name: ast.Name) -> ast.AST | None:
     while isinstance(holder, ast.expr | ast.keyword):
         holder = parent_of(holder)
     return holder
+
+
+def _is_of_unnamed(name: ast.Name) -> bool:
+    """Whether a name is a local one that can only be what has no name: a parameter, what a loop or a call gives. Tells
+    at once of most names, because it depends on nothing but the scopes around."""
+    scope: Scope | None = scope_at(name)
+    use = scope
+    while scope is not None and (scope.parent is not None or scope.of_member):
+        known = scope.unnamed.get(name.id)
+        if known is None and name.id in scope.definitions and name.id not in scope.outer_names:
+            known = scope.unnamed[name.id] = any(map(_is_unnamed, scope.definitions[name.id]))
+        if known is not None and (scope is use or not scope.is_class):
+            return known
+        scope = scope.parent
+    return False
+
+
+def _is_unnamed(definition: Definition) -> bool:
+    """Whether a definition gives something without a canonical name, whatever the rest of the file says."""
+    match definition.kind:
+        case Binding.ASSIGNMENT if not definition.path:
+            value = definition.value
+            if value.__class__ in (ast.Name, ast.Attribute, ast.IfExp):
+                return False
+            return not (isinstance(value, ast.Constant) and value.value is None)
+        case Binding.IMPORT | Binding.CLASS | Binding.FUNCTION | Binding.DELETED | Binding.ANNOTATION:
+            return False
+        case _:
+            return True

@@ -7,8 +7,8 @@ reached from any statement of its body. Uses inside nested functions are not rec
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import cast
 
 from torchlint.semantics.index import PartIndex, children_of, index_of
 from torchlint.semantics.scopes import Definition, Scope
@@ -20,6 +20,10 @@ _DEFERRED = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 #: What is not evaluated with the expression that holds it, or binds names.
 _SPECIAL = (*_DEFERRED, *_COMPREHENSIONS, ast.NamedExpr)
+#: Statements that hold no statements and go on to the next.
+_SIMPLE = frozenset({ast.Assign, ast.AnnAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Assert, ast.Delete, ast.Pass})
+#: Loops that stand deeper inside each other are walked once, with all that they bind.
+_DEEPEST_LOOP = 4
 
 
 def reaching_definitions(body: Sequence[ast.stmt], scopes: Iterable[Scope]) -> dict[ast.Name, frozenset[Definition]]:
@@ -30,14 +34,18 @@ def reaching_definitions(body: Sequence[ast.stmt], scopes: Iterable[Scope]) -> d
     walker = _Walker(scopes)
     environment: Environment | None = walker.parameters()
     for statement in body:
-        walker.index = index_of(part_of(statement))
+        walker.enter(index_of(part_of(statement)))
         environment = walker.block([statement], environment)
     return walker.uses
 
 
 class _Walker:
-    #: Of the part in which the statement stands that is walked now.
-    index: PartIndex
+    #: Of the part in which the statement stands that is walked now; where in it the local names are read, and where
+    #: something stands that is not simply evaluated.
+    _index: PartIndex | None = None
+    _reads: list[ast.Name]
+    _places: list[int]
+    _special: list[int]
 
     def __init__(self, scopes: Iterable[Scope]) -> None:
         self.uses: dict[ast.Name, frozenset[Definition]] = {}
@@ -45,11 +53,21 @@ class _Walker:
         self._locals: set[str] = set()
         self._breaks: list[list[Environment]] = []
         self._continues: list[list[Environment]] = []
+        self._depth = 0
         for scope in scopes:
             for name, definitions in scope.definitions.items():
                 self._locals.add(name)
                 for definition in definitions:
                     self._bound.setdefault(definition.node, []).append(definition)
+
+    def enter(self, index: PartIndex) -> None:
+        """Go on in this part."""
+        if index is not self._index:
+            self._index = index
+            names = (name for name in index.all(ast.Name) if name.id in self._locals)
+            self._reads = [name for name in names if name.ctx.__class__ is ast.Load]
+            self._places = [index.place(name) for name in self._reads]
+            self._special = sorted(index.place(node) for node in index.all(*_SPECIAL))
 
     def parameters(self) -> Environment:
         environment: Environment = {}
@@ -66,6 +84,8 @@ class _Walker:
         return environment
 
     def _statement(self, statement: ast.stmt, environment: Environment) -> Environment | None:
+        if statement.__class__ in _SIMPLE:
+            return self._bind(statement, self._evaluate(statement, environment))
         match statement:
             case ast.If():
                 return self._if(statement, environment)
@@ -74,10 +94,7 @@ class _Walker:
                 return self._loop(statement, statement.body, statement.orelse, environment)
             case ast.While(test=test, body=body, orelse=orelse):
                 environment = self._evaluate(test, environment)
-                after = self._loop(statement, body, orelse, environment, test)
-                if isinstance(test, ast.Constant) and test.value and after is not None:
-                    return after
-                return after
+                return self._loop(statement, body, orelse, environment, test)
             case ast.With() | ast.AsyncWith():
                 for item in statement.items:
                     environment = self._evaluate(item.context_expr, environment)
@@ -135,16 +152,19 @@ class _Walker:
     ) -> Environment | None:
         self._breaks.append([])
         head: Environment | None = before
-        for _ in range(2):
+        self._depth += 1
+        if self._depth > _DEEPEST_LOOP:  # with each level the work would double
+            head = self._with_all_bound(node, before)
+        for _ in range(2 if self._depth <= _DEEPEST_LOOP else 1):
             self._continues.append([])
             entered = self._bind(node, head or {})
             if test is not None:
                 entered = self._evaluate(test, entered)
             end = self.block(body, entered)
             start, head = head, _join(head, end, *self._continues.pop())
-            # Loops inside loops would double the work with each level.
             if head == start:
                 break
+        self._depth -= 1
         after = self.block(orelse, head)
         return _join(after, *self._breaks.pop())
 
@@ -174,16 +194,29 @@ class _Walker:
             changed[definition.name] = frozenset((definition,))
         return changed
 
+    def _with_all_bound(self, loop: ast.stmt, before: Environment) -> Environment:
+        """What can be bound at the head of a loop at most: by what comes before it, and by anything in it."""
+        assert self._index is not None
+        joined = dict(before)
+        for node, definitions in self._bound.items():
+            if part_of(node) is self._index.part and self._index.contains(loop, node):
+                for definition in definitions:
+                    joined[definition.name] = joined.get(definition.name, _NOTHING) | {definition}
+        return joined
+
     def _use(self, name: ast.Name, environment: Environment) -> None:
         if name.id in self._locals:
-            self.uses[name] = self.uses.get(name, _NOTHING) | environment.get(name.id, _NOTHING)
+            known, reaching = self.uses.get(name), environment.get(name.id, _NOTHING)
+            self.uses[name] = reaching if known is None else known | reaching
 
     def _evaluate(self, node: ast.AST, environment: Environment) -> Environment:
-        index = self.index
-        if not any(index.within(node, special) for special in _SPECIAL if special in index.nodes):
-            for name in cast("list[ast.Name]", index.within(node, ast.Name)):
-                if name.id in self._locals and isinstance(name.ctx, ast.Load):
-                    self._use(name, environment)
+        assert self._index is not None
+        start, end = self._index.extent(node)
+        special = self._special
+        if not special or bisect_left(special, start) == bisect_left(special, end):
+            places = self._places
+            for name in self._reads[bisect_left(places, start) : bisect_left(places, end)]:
+                self._use(name, environment)
             return environment
         stack: list[ast.AST] = [node]
         while stack:

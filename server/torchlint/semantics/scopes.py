@@ -69,6 +69,8 @@ class Scope:
     outer_names: set[str] = field(default_factory=set)
     writes: list[AttributeWrite] = field(default_factory=list)
     star_imports: list[str] = field(default_factory=list)
+    #: Of names bound here whether they can only be what has no canonical name; filled when it is asked.
+    unnamed: dict[str, bool] = field(default_factory=dict)
 
     @property
     def is_class(self) -> bool:

@@ -89,6 +89,9 @@ class Semantics:
             holder = holder.parent
         if isinstance(holder.node, ast.FunctionDef | ast.AsyncFunctionDef):
             if name.id in holder.definitions and name.id not in holder.outer_names:
+                found = holder.definitions[name.id]
+                if len(found) == 1 and _reaches_all_after(found[0], holder.node, name):
+                    return (found[0],)
                 reaching = self._reaching_in(holder.node).get(name)
                 if reaching is not None:
                     return tuple(sorted(reaching, key=_position))
@@ -250,18 +253,27 @@ class Semantics:
 
     def find_method(self, node: ast.ClassDef, name: str) -> FunctionNode | None:
         """A method of a class or of its bases in this file."""
-        seen: set[ast.ClassDef] = set()
-        queue = [node]
-        while queue:
-            current = queue.pop(0)
-            if current in seen:
-                continue
-            seen.add(current)
-            method = self.module.method(current, name)
-            if method is not None:
-                return method
-            queue.extend(self.local_bases(current))
-        return None
+        own = self.module.method(node, name)
+        if own is not None:
+            return own
+        inherited = (self.module.method(base, name) for base in self._lineage(node)[1:])
+        return next((method for method in inherited if method is not None), None)
+
+    def methods_by_name(self, node: ast.ClassDef) -> dict[str, FunctionNode]:
+        """What ``find_method`` finds, for every name: who asks depends on each method of the class."""
+        owners = reversed(self._lineage(node))
+        return {method.name: method for owner in owners for method in self.module.methods(owner)}
+
+    def _lineage(self, node: ast.ClassDef) -> tuple[ast.ClassDef, ...]:
+        """A class and its bases in this file, nearest first."""
+
+        def compute() -> tuple[ast.ClassDef, ...]:
+            found = [node]
+            for current in found:
+                found += [base for base in self.local_bases(current) if base not in found]
+            return tuple(found)
+
+        return self.module.memo.get(("lineage", node), compute, (node,))
 
     def returned_values(self, function: FunctionNode) -> tuple[ast.expr, ...]:
         """The expressions that a function returns (of its own body, not of nested functions)."""
@@ -331,6 +343,18 @@ def kind_now(memo: Memo, expression: ast.expr) -> Kind | None:
     ask in this way, so that they need not be made again when only a kind changes."""
     semantics = memo.asked
     return semantics.kind(expression) if isinstance(semantics, Semantics) else None
+
+
+def _reaches_all_after(definition: Definition, function: FunctionNode, use: ast.Name) -> bool:
+    """Whether the only binding of a name in a function reaches a use whatever path is taken: a parameter, or a
+    statement of the function's own block before the use."""
+    if definition.kind is Binding.PARAMETER:
+        return True
+    statement = definition.node
+    if definition.kind is not Binding.ASSIGNMENT or parent_of(statement) is not function:
+        return False
+    index = index_of(part_of(function))
+    return index.extent(statement)[1] <= index.place(use)
 
 
 def _position(definition: Definition) -> tuple[int, int]:

@@ -83,6 +83,12 @@ class Unit:
         for index in self.indexes:
             yield from index.functions()
 
+    def reached(self, wanted: frozenset[frozenset[str]]) -> frozenset[frozenset[str]]:
+        """The sets of ``wanted`` of which the unit calls a name, directly or through functions of this file."""
+        parts = self._nodes.parts
+        found = self.semantics.module.reached(parts, wanted) if parts else ()
+        return frozenset().union(*found) if len(found) != 1 else found[0]
+
     def roots(self, *called: frozenset[str]) -> Iterator[Root]:
         """The flows that begin in the unit and in which one name of each of the sets ``called`` is called, directly or
         through functions of this file."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from torchlint import torch_api
 from torchlint.idioms.modules.member_lists import members_of_call, members_of_class
 from torchlint.idioms.modules.straight_line import is_batch_size, layer_like
 from torchlint.semantics.classes import ClassView, self_attributes
@@ -146,10 +147,18 @@ def _applications(view: ClassView) -> Iterator[Applied]:
     for method in view.methods:
         for call in nodes_within(method, ast.Call):
             assert isinstance(call, ast.Call)
-            if isinstance(call.func, ast.Attribute | ast.Subscript) and not view.semantics.names(call.func):
+            if _may_be_layer(call.func, view.semantics) and not view.semantics.names(call.func):
                 found = applied(call, view.semantics)
                 if found is not None and found.kind is not None:
                     yield found
+
+
+def _may_be_layer(function: ast.expr, semantics: Semantics) -> bool:
+    """What the form of a called expression allows, so that few kinds have to be inferred: an attribute or element,
+    and no method of a tensor unless it is one of ``self``."""
+    if isinstance(function, ast.Attribute):
+        return semantics.class_of_self(function.value) is not None or torch_api.tensor_method(function.attr) is None
+    return isinstance(function, ast.Subscript)
 
 
 def neighbours_in_run(run: Run, holder: ast.AST) -> Iterator[Neighbours]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from torchlint import torch_api
+from torchlint.idioms.data.loader_use import called_function
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of_parameter
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -15,7 +16,7 @@ _BUILTIN_CONSUMERS = frozenset(
     "list tuple set frozenset sorted sum max min any all dict enumerate zip map filter".split()
 )
 _LAZY = frozenset(("filter", "map", "zip", "enumerate"))
-_ITERATORS = ("parameters", "named_parameters", "buffers", "named_buffers")
+_ITERATORS = frozenset(("parameters", "named_parameters", "buffers", "named_buffers"))
 _CONSUMERS = frozenset(
     (
         "torch.nn.utils.clip_grad_norm_",
@@ -50,7 +51,7 @@ def makes_iterator(semantics: Semantics, value: ast.expr) -> bool:
 
 def iterates_parameters(semantics: Semantics, value: ast.expr) -> bool:
     """Whether an expression makes a one-shot iterator over parameters or buffers of modules."""
-    if not _may_iterate(semantics, value):
+    if not _may_iterate(semantics, value) or not semantics.module.mentions_any_call(_ITERATORS):
         return False
     kind = semantics.kind(value)
     if kind is not None and kind.what is What.PARAMETERS:
@@ -64,9 +65,9 @@ def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
     """What the form of an expression allows: asked of every assignment, so that few kinds have to be inferred."""
     match value:
         case ast.GeneratorExp():
-            return _are_asked_for(semantics)
+            return True
         case ast.Call(func=ast.Name() as function):
-            if not _are_asked_for(semantics):
+            if not semantics.module.mentions_any_call(_ITERATORS):
                 return False
             known = function.id in _LAZY or semantics.local_function(function) is not None
             return known or semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")
@@ -77,12 +78,6 @@ def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
             return not name[:1].isupper() and semantics.class_of_self(base) is not None
         case _:
             return False
-
-
-def _are_asked_for(semantics: Semantics) -> bool:
-    """Whether the file asks anything for its parameters or buffers."""
-    module = semantics.module
-    return module.memo.cached(("parameters asked for",), lambda: any(map(module.mentions_call, _ITERATORS)), False)
 
 
 def _is_overridden(semantics: Semantics, value: ast.expr) -> bool:
@@ -157,6 +152,43 @@ def _is_consumed_in(semantics: Semantics, function: FunctionNode, name: str, dep
         and consumer_of(semantics, node, depth) is not None
         for node in nodes_within(function, ast.Name)
     )
+
+
+def used_up_twice_in(semantics: Semantics, call: ast.Call, given: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The two uses of the parameter for which a call passes ``given`` that both use it up, in the function of this file
+    that is called; the same use twice where it stands in a loop."""
+    function = called_function(semantics, call.func)
+    parameter = _parameter_given(function, call, given) if function is not None else None
+    if function is None or parameter is None or any(map(_is_unknown_decorator, function.decorator_list)):
+        return None
+    found: list[tuple[ast.Name, ast.AST]] = []
+    for name in nodes_within(function, ast.Name):
+        if not isinstance(name, ast.Name) or name.id != parameter.arg or enclosing_function(name) is not function:
+            continue
+        if [definition.node for definition in semantics.definitions(name)] != [parameter]:
+            continue
+        consumer = consumer_of(semantics, name)
+        if consumer is None:
+            continue
+        earlier = next((use for use, other in found if can_follow(other, consumer, name.id)), None)
+        if earlier is not None or repeating_loop(consumer, function) is not None:
+            return earlier or name, name
+        found.append((name, consumer))
+    return None
+
+
+def _parameter_given(function: FunctionNode, call: ast.Call, given: ast.expr) -> ast.arg | None:
+    for parameter in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
+        if argument(call, position_of_parameter(parameter, function), parameter.arg) is given:
+            return parameter
+    return None
+
+
+def _is_unknown_decorator(decorator: ast.expr) -> bool:
+    """Whether a decorator may hand the function something else than the call gives: all but those of torch's modes."""
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    last = named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")
+    return last not in ("no_grad", "inference_mode", "enable_grad", "staticmethod", "classmethod")
 
 
 def can_follow(first: ast.AST, second: ast.AST, name: str | None = None) -> bool:

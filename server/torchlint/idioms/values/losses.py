@@ -40,19 +40,9 @@ _FUNCTIONS = frozenset(
     "cross_entropy binary_cross_entropy binary_cross_entropy_with_logits multilabel_soft_margin_loss nll_loss kl_div "
     "sigmoid_focal_loss mse_loss l1_loss smooth_l1_loss huber_loss poisson_nll_loss".split()
 )
-_CLASSES = (
-    "CrossEntropyLoss",
-    "BCEWithLogitsLoss",
-    "MultiLabelSoftMarginLoss",
-    "NLLLoss",
-    "NLLLoss2d",
-    "KLDivLoss",
-    "BCELoss",
-    "MSELoss",
-    "L1Loss",
-    "SmoothL1Loss",
-    "HuberLoss",
-    "PoissonNLLLoss",
+_CLASSES = frozenset(
+    "CrossEntropyLoss BCEWithLogitsLoss MultiLabelSoftMarginLoss NLLLoss NLLLoss2d KLDivLoss BCELoss "
+    "MSELoss L1Loss SmoothL1Loss HuberLoss PoissonNLLLoss".split()
 )
 #: Losses that compare element by element, and broadcast shapes that differ with no more than a warning (torch 2.13).
 BROADCASTING = frozenset(
@@ -144,17 +134,12 @@ def may_have_losses(semantics: Semantics) -> bool:
 def _has_loss_functions(semantics: Semantics) -> bool:
     """Whether the file calls or names one of these functions, so that a plain name can stand for one."""
     module = semantics.module
-    return module.memo.cached(
-        ("loss functions",),
-        lambda: any(module.mentions_call(name) or module.reads_attribute(name) for name in _FUNCTIONS),
-        False,
-    )
+    return module.mentions_any_call(_FUNCTIONS) or module.reads_any_attribute(_FUNCTIONS)
 
 
 def _has_loss_objects(semantics: Semantics) -> bool:
     """Whether the file builds one of these losses."""
-    memo = semantics.module.memo
-    return memo.cached(("loss objects",), lambda: any(map(semantics.module.mentions_call, _CLASSES)), False)
+    return semantics.module.mentions_any_call(_CLASSES)
 
 
 def _short(expression: ast.expr, otherwise: str) -> str:

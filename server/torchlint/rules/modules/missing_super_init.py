@@ -73,8 +73,10 @@ class MissingSuperInit(Rule):
             return
         if isinstance(constructor, ast.AsyncFunctionDef) or _is_stub(constructor):
             return
-        called = [method for method in view.called_from("__init__") if _belongs(method, view)]
-        if any(_may_initialise(method, view) for method in (constructor, *called)):
+        if _may_initialise(constructor, view):
+            return
+        called = (method for method in view.called_from("__init__") if _belongs(method, view))
+        if any(_may_initialise(method, view) for method in called):
             return
         fruitless = _fruitless(constructor, view.semantics)
         first = _first_registered(constructor, view)

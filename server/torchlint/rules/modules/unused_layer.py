@@ -99,7 +99,7 @@ class UnusedLayer(Rule):
         if forward is None or not _uses_names_only(view):
             return
         yield from self._check_base(forward, view)
-        if view.method("__init__") is None or next(self_attributes(forward), None) is None:
+        if view.method("__init__") is None or not self_attributes(forward):
             return  # a `forward` that uses nothing of the module is not what runs its layers
         reads = _reads(view)
         for name in view.attributes:
