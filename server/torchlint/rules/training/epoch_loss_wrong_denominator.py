@@ -228,10 +228,10 @@ def _is_mean_of_many(added: ast.expr, loop: ast.For, semantics: Semantics) -> bo
 
 
 def _weight(added: ast.expr, semantics: Semantics) -> ast.expr | None:
-    """What the mean of a batch is multiplied by where it is added."""
+    """What the loss of a batch is multiplied by where it is added."""
     match added:
         case ast.BinOp(op=ast.Mult(), left=left, right=right):
-            return next((b for a, b in ((left, right), (right, left)) if is_batch_mean(semantics, a)), None)
+            return next((b for a, b in ((left, right), (right, left)) if _is_number(a, semantics)), None)
         case _:
             return None
 
