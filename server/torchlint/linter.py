@@ -180,7 +180,9 @@ class _Run:
         self.failures.setdefault(rule.code, Problem("rule", 0, message))
 
     def _too_deep(self, nodes: UnitNodes) -> None:
-        row = self._module.syntax.row_of(nodes.parts[0]) + 1 if nodes.parts else 0
+        part = nodes.parts[0] if nodes.parts else None
+        first = part.body[0].lineno - part.lead if part is not None and part.body else 1
+        row = self._module.syntax.row_of(part) + first if part is not None else 0
         message = f"`{nodes.name}` is nested too deeply to be followed: not all rules have seen it"
         self.failures.setdefault(f"depth of {nodes.name}", Problem("syntax", row, message))
 

@@ -99,6 +99,7 @@ PIECES = st.sampled_from(
         "@d\n",
         "\n",
         "# c\n",
+        "    # d\n",
         "'",
         '"""',
         "    def g(self): pass\n",

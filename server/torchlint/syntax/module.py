@@ -149,14 +149,19 @@ def _module(
         if first == 0:  # text may have been put before the first statement
             position, row = 0, 0
     pending: list[LogicalLine] = []
+    begin = (position, row)
     for line in logical_lines(text, position, row, closed, ends):
         starts_statement = _starts_statement(line, pending)
-        if starts_statement and pending:
-            _append(text, groups, starts, rows, pending, line.start, reusable)
-            pending = []
-        index = old_index.get(line.start) if starts_statement else None
+        index = None
+        if starts_statement:
+            place = _with_comments_above(text, line.start, line.row, pending[-1].end if pending else position, ends)
+            if pending:
+                _append(text, groups, starts, rows, begin, pending, place[0], reusable)
+                pending = []
+            begin = place
+            index = old_index.get(begin[0])
         if index is not None and previous is not None and reusable.has_all(previous.groups[index:]):
-            row_shift = line.row - previous.rows[index]
+            row_shift = begin[1] - previous.rows[index]
             shift = len(text) - len(previous.text)
             groups.extend(previous.groups[index:])
             starts.extend(start + shift for start in previous.starts[index:])
@@ -164,7 +169,7 @@ def _module(
             return SyntaxModule(text, tuple(groups), tuple(starts), tuple(rows))
         pending.append(line)
     if pending:
-        _append(text, groups, starts, rows, pending, len(text), reusable)
+        _append(text, groups, starts, rows, begin, pending, len(text), reusable)
     return SyntaxModule(text, tuple(groups), tuple(starts), tuple(rows), closed)
 
 
@@ -177,20 +182,37 @@ def _starts_statement(line: LogicalLine, pending: list[LogicalLine]) -> bool:
     return line.word not in _CLAUSES and pending[-1].word != "@"
 
 
+def _with_comments_above(text: str, start: int, row: int, floor: int, ends: tuple[int, ...] = ()) -> tuple[int, int]:
+    """Offset and row at which the statement at ``start`` begins with the comments right above it: not before the
+    offset ``floor``, nor in another cell of a notebook."""
+    if ends:
+        earlier = bisect_right(ends, start)
+        floor = max(floor, ends[earlier - 1]) if earlier else floor
+    comment = text[start : start + _width(text, start)] + "#"
+    while start > floor:
+        above = max(text.rfind("\n", floor, start - 1) + 1, floor)
+        if not text.startswith(comment, above):
+            break
+        row -= count_rows(text, above, start)
+        start = above
+    return start, row
+
+
 def _append(
     text: str,
     groups: list[Group],
     starts: list[int],
     rows: list[int],
+    begin: tuple[int, int],
     lines: list[LogicalLine],
     end: int,
     reusable: _Reusable,
 ) -> None:
-    start, row = lines[0].start, lines[0].row
+    start, row = begin
     group_text = text[start:end]
     group = reusable.group(group_text)
     if group is None:
-        group = _class_group(group_text, lines, reusable) or _statement_group(group_text, reusable)
+        group = _class_group(group_text, begin, lines, reusable) or _statement_group(group_text, reusable)
     groups.append(group)
     starts.append(start)
     rows.append(row)
@@ -201,7 +223,7 @@ def _statement_group(text: str, reusable: _Reusable) -> Group:
     return Group(text, (part,), (0,), part.body, count_rows(text, 0, len(text)))
 
 
-def _class_group(text: str, lines: list[LogicalLine], reusable: _Reusable) -> Group | None:
+def _class_group(text: str, begin: tuple[int, int], lines: list[LogicalLine], reusable: _Reusable) -> Group | None:
     """A class cut into header and members; None where the statement is no class or is not laid out as usual."""
     header = next((index for index, line in enumerate(lines) if line.word != "@"), None)
     if header is None or lines[header].word != "class" or header + 1 >= len(lines):
@@ -210,25 +232,26 @@ def _class_group(text: str, lines: list[LogicalLine], reusable: _Reusable) -> Gr
     members = lines[header + 1 :]
     if indent == 0 or any(line.indent < indent for line in members):
         return None
-    cuts: list[LogicalLine] = []
-    previous: LogicalLine | None = None
+    origin, first_row = begin
+    cuts: list[tuple[int, int]] = []
+    previous = lines[header]
     for line in members:
         starts = line.indent == indent and line.word not in _CLAUSES
-        if starts and (previous is None or previous.word != "@" or previous.indent != indent):
-            cuts.append(line)
+        if starts and (previous.word != "@" or previous.indent != indent):
+            start, row = line.start - origin, line.row - first_row
+            cuts.append(_with_comments_above(text, start, row, previous.end - origin))
         previous = line
-    origin, first_row = lines[0].start, lines[0].row
     margin = text[members[0].start - origin :][: _width(text, members[0].start - origin)]
-    head = reusable.part(text[: cuts[0].start - origin], "header", lambda piece: parse_class_header(piece, margin))
+    head = reusable.part(text[: cuts[0][0]], "header", lambda piece: parse_class_header(piece, margin))
     if len(head.body) != 1 or not isinstance(head.body[0], ast.ClassDef):
         return None
     parts, rows = [head], [0]
     body: list[ast.stmt] = []
-    ends = [*(cut.start - origin for cut in cuts[1:]), len(text)]
-    for cut, end in zip(cuts, ends, strict=True):
-        part = reusable.part(text[cut.start - origin : end], "member", parse_member)
+    ends = [*(start for start, _ in cuts[1:]), len(text)]
+    for (start, row), end in zip(cuts, ends, strict=True):
+        part = reusable.part(text[start:end], "member", parse_member)
         parts.append(part)
-        rows.append(cut.row - first_row)
+        rows.append(row)
         body.extend(part.body)
     return Group(text, tuple(parts), tuple(rows), (_assemble(head.body[0], body),), count_rows(text, 0, len(text)))
 
