@@ -109,3 +109,8 @@ def has_unknown_arguments(call: ast.Call) -> bool:
 def position_of(node: ast.AST) -> tuple[int, int]:
     """Row and column at which a node begins, in its part; (0, 0) for one without a place of its own."""
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def begins_before(node: ast.AST, other: ast.AST) -> bool:
+    """Whether a node begins before another one of its part."""
+    return position_of(node) < position_of(other)

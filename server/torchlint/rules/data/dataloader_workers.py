@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from torchlint.idioms.data.augmentation import whole_dataset
 from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.surroundings.test_code import is_in_test
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import has_unknown_arguments, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import is_dataset
@@ -90,9 +91,12 @@ class DataloaderWorkers(Rule):
 
     @on_call(LOADER)
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        if has_unknown_arguments(call) or loader_argument(call, "num_workers") is not None or _is_test(call):
+        semantics = unit.semantics
+        if has_unknown_arguments(call) or loader_argument(call, "num_workers") is not None:
             return
-        work, where = _work_of(call, unit.semantics)
+        if is_in_test(semantics, call):
+            return
+        work, where = _work_of(call, semantics)
         if work is None:
             return
         message = f"No `num_workers`: the training process itself {where} for each sample, and the model waits."
@@ -133,8 +137,3 @@ def _is_own_method(call: ast.Call, view: ClassView) -> bool:
     """Whether a method of the class is called, whose body tells what it does."""
     function = call.func
     return isinstance(function, ast.Attribute) and view.semantics.find_method(view.node, function.attr) is not None
-
-
-def _is_test(call: ast.Call) -> bool:
-    function = enclosing_function(call)
-    return function is not None and function.name.startswith("test_")

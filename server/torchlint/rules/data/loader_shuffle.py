@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from torchlint.idioms.data.loader_use import Phase, hook_phase, made_by, stated_phase, trained_loaders
 from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.surroundings.test_code import is_in_test
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import argument, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -88,7 +89,7 @@ class LoaderShuffle(Rule):
         dataset = loader_argument(call, "dataset")
         if dataset is None or has_unknown_arguments(call) or _decides_order(call, semantics):
             return
-        if _is_test(call, semantics) or semantics.module.mentions_call("make_private"):  # Opacus draws samples itself
+        if is_in_test(semantics, call) or semantics.module.mentions_call("make_private"):  # Opacus draws samples itself
             return
         shuffle = loader_argument(call, "shuffle")
         shuffles = semantics.literal(shuffle) if shuffle is not None else False
@@ -134,16 +135,6 @@ class LoaderShuffle(Rule):
         message = f"{_shown(dataset)} is for evaluation and shuffled: outputs come in another order each time."
         fixes = [fix] if isinstance(shuffle, ast.Constant) else []
         yield self.found(shuffle, message, fixes=fixes)
-
-
-def _is_test(call: ast.Call, semantics: Semantics) -> bool:
-    function = enclosing_function(call)
-    if function is None:
-        return False
-    holder = enclosing_class(function)
-    return function.name.startswith("test") or (
-        holder is not None and any(name.endswith("TestCase") for name in semantics.ancestors(holder))
-    )
 
 
 def _decides_order(call: ast.Call, semantics: Semantics) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from torchlint.idioms.data.batches import loaders_moved_to_cuda
 from torchlint.idioms.data.loader_use import made_by
 from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.surroundings.test_code import is_in_test
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import has_unknown_arguments, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -71,7 +72,7 @@ class PinMemory(Rule):
         if has_unknown_arguments(call) or (given is not None and semantics.literal(given) is not False):
             return
         moved = loaders_moved_to_cuda(semantics).get(call)
-        if moved is None or _is_on_gpu(call, semantics) or _pins_itself(call, semantics) or _is_test(call):
+        if moved is None or _is_on_gpu(call, semantics) or _pins_itself(call, semantics) or is_in_test(semantics, call):
             return
         message = f"`{_shown(moved)}` copies from memory that is not pinned: the loader has no `pin_memory=True`."
         if given is None:
@@ -102,11 +103,6 @@ def _pins_itself(call: ast.Call, semantics: Semantics) -> bool:
         for inner in nodes_within(function, ast.Call)
         if isinstance(inner, ast.Call)
     )
-
-
-def _is_test(call: ast.Call) -> bool:
-    function = enclosing_function(call)
-    return function is not None and function.name.startswith("test_")
 
 
 def _shown(moved: ast.Call) -> str:

@@ -10,7 +10,7 @@ from torchlint.idioms.values.gpu_tensors import is_on_cpu
 from torchlint.idioms.values.invariants import LoopNode, loops_around, may_be_changed, stays_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.nodes import has_unknown_arguments, nodes_within, scope_at
+from torchlint.semantics.nodes import begins_before, has_unknown_arguments, nodes_within, scope_at
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -206,12 +206,8 @@ def _is_bound_once(target: ast.Name, loop: LoopNode) -> bool:
         if isinstance(node, ast.Name) and node.id == target.id and not isinstance(node.ctx, ast.Load)
     ]
     return bound == [target] and target.id not in {
-        node.id for node in nodes_within(loop, ast.Name) if isinstance(node, ast.Name) and _is_before(node, target)
+        node.id for node in nodes_within(loop, ast.Name) if isinstance(node, ast.Name) and begins_before(node, target)
     }
-
-
-def _is_before(node: ast.Name, other: ast.Name) -> bool:
-    return (node.lineno, node.col_offset) < (other.lineno, other.col_offset)
 
 
 def _free_name(call: ast.Call) -> str:

@@ -14,7 +14,7 @@ from torchlint.idioms.values.invariants import loops_around
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import Grade, What
-from torchlint.semantics.nodes import argument, contains, nodes_within
+from torchlint.semantics.nodes import argument, begins_before, contains, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import part_of
@@ -163,7 +163,9 @@ def _reads(loop: Loop, semantics: Semantics) -> Iterator[_Read]:
     for call in nodes_within(loop.node, ast.Call):
         assert isinstance(call, ast.Call)
         if _reads_by_builtin(call, semantics) and next(loops_around(call), None) is loop.node:
-            early = part_of(backward) is part_of(call) and contains(loop.node, backward) and _is_before(call, backward)
+            early = (
+                part_of(backward) is part_of(call) and contains(loop.node, backward) and begins_before(call, backward)
+            )
             if not any(contains(call, other) for other in found if part_of(other) is part_of(call)):
                 places.append(_Read(call, early))
     yield from sorted(places, key=lambda read: not read.early)
@@ -210,7 +212,3 @@ def _reads_by_builtin(call: ast.Call, semantics: Semantics) -> bool:
             ):
                 return True
     return False
-
-
-def _is_before(node: ast.expr, other: ast.AST) -> bool:
-    return (node.lineno, node.col_offset) < (other.lineno, other.col_offset)  # type: ignore[attr-defined]
