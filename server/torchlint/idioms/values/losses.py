@@ -35,6 +35,12 @@ SIGMOIDS = frozenset(
         "torch.nn.Sigmoid",
     )
 )
+#: What gives numbers of any size and sign.
+LINEAR_LAYERS = frozenset(
+    f"torch.nn.{name}"
+    for name in "Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d "
+    "functional.linear".split()
+)
 
 _FUNCTIONS = frozenset(
     "cross_entropy binary_cross_entropy binary_cross_entropy_with_logits multilabel_soft_margin_loss nll_loss kl_div "

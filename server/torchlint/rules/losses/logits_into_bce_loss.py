@@ -2,24 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchlint.idioms.values.losses import LossCall, last_operations_among
+from torchlint.idioms.values.losses import LINEAR_LAYERS, LossCall, last_operations_among
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
 from torchlint.semantics.unit import Unit
 
 _LOSSES = ("torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy")
-_LINEAR = frozenset(
-    (
-        "torch.nn.Linear",
-        "torch.nn.Bilinear",
-        "torch.nn.Conv1d",
-        "torch.nn.Conv2d",
-        "torch.nn.Conv3d",
-        "torch.nn.ConvTranspose1d",
-        "torch.nn.ConvTranspose2d",
-        "torch.nn.ConvTranspose3d",
-        "torch.nn.functional.linear",
-    )
-)
 
 
 class LogitsIntoBceLoss(Rule):
@@ -75,7 +62,7 @@ class LogitsIntoBceLoss(Rule):
 
     @on_loss(*_LOSSES)
     def check(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
-        operations = last_operations_among(unit.semantics, loss, _LINEAR)
+        operations = last_operations_among(unit.semantics, loss, LINEAR_LAYERS)
         if not operations:
             return
         message = (

@@ -3,9 +3,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.values.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, LossCall, last_operations_among, removable
+from torchlint.idioms.values.losses import (
+    LINEAR_LAYERS,
+    SOFTMAX_FUNCTIONS,
+    SOFTMAXES,
+    LossCall,
+    last_operations_among,
+    removable,
+)
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
 
 _LOSSES = ("torch.nn.NLLLoss", "torch.nn.NLLLoss2d", "torch.nn.functional.nll_loss")
 
@@ -13,13 +22,15 @@ _LOSSES = ("torch.nn.NLLLoss", "torch.nn.NLLLoss2d", "torch.nn.functional.nll_lo
 class NllWithoutLogSoftmax(Rule):
     """## What it does
 
-    Reports a negative log-likelihood loss (`NLLLoss`, `nll_loss`) that is given probabilities: its input comes out of a
-    softmax, in the call, through a name, or at the end of the model's `forward` or `Sequential`.
+    Reports a negative log-likelihood loss (`NLLLoss`, `nll_loss`) that is given probabilities or plain outputs: its
+    input comes out of a softmax or of a linear layer or convolution, in the call, through a name, or at the end of the
+    model's `forward` or `Sequential`.
 
     ## Why is this bad?
 
     The loss picks the value of the right class and negates it; it takes no logarithm. Of probabilities it is a negative
-    number that falls to -1 at best, and its gradient does not push wrong answers away.
+    number that falls to -1 at best, and its gradient does not push wrong answers away. Of plain outputs it falls
+    without end, as soon as they grow.
 
     ## Example
 
@@ -45,7 +56,7 @@ class NllWithoutLogSoftmax(Rule):
 
     ## Exceptions
 
-    A logarithm between the softmax and the loss.
+    A logarithm between the softmax and the loss; `reduction="none"` on plain outputs, which picks one of them.
 
     ## References
 
@@ -62,6 +73,7 @@ class NllWithoutLogSoftmax(Rule):
     def check(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
         operations = last_operations_among(unit.semantics, loss, SOFTMAXES)
         if not operations:
+            yield from self._check_plain(loss, unit)
             return
         message = (
             f"{loss.shown} expects log-probabilities, but {loss.shown_prediction} are probabilities: "
@@ -75,3 +87,37 @@ class NllWithoutLogSoftmax(Rule):
             assert isinstance(softmax, ast.Call)
             fixes = [FixPlan("Use `log_softmax`", "unsafe", lambda edit: edit.rename_called(softmax, "log_softmax"))]
         yield self.found(loss.prediction, message, related=related, fixes=fixes)
+
+    def _check_plain(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
+        """The output of a linear layer is no log-probability; without a reduction the loss may only pick from it."""
+        operations = last_operations_among(unit.semantics, loss, LINEAR_LAYERS)
+        maker = loss.built if loss.built is not None else loss.call
+        if not operations or has_unknown_arguments(maker) or _picks(maker, unit) or _is_negated(loss.call):
+            return
+        message = (
+            f"{loss.shown} expects log-probabilities, but {loss.shown_prediction} is the plain output of "
+            f"`{operations[0].name.rpartition('.')[2]}`: the loss falls without end."
+        )
+        related = [(operation.node, "the last operation") for operation in operations[:3]]
+        yield self.found(loss.prediction, message, related=related, fixes=_fixes(loss, unit))
+
+
+def _picks(maker: ast.Call, unit: Unit) -> bool:
+    """Whether there is no reduction, or an unknown one: the loss then only picks the output of each class."""
+    given = argument(maker, None, "reduction") or argument(maker, None, "reduce")
+    return given is not None and unit.semantics.literal(given) not in ("mean", "sum")
+
+
+def _is_negated(call: ast.Call) -> bool:
+    return isinstance(parent_of(call), ast.UnaryOp)
+
+
+def _fixes(loss: LossCall, unit: Unit) -> list[FixPlan]:
+    """Uses the loss on logits instead: at the call of the function, or where the instance is built."""
+    if loss.name.endswith("nll_loss"):
+        changed, name = loss.call, "cross_entropy"
+    elif loss.built is not None and unit.semantics.is_named(loss.built.func, "torch.nn.NLLLoss"):
+        changed, name = loss.built, "CrossEntropyLoss"
+    else:
+        return []
+    return [FixPlan(f"Use `{name}`", "unsafe", lambda edit: edit.rename_called(changed, name))]

@@ -126,6 +126,8 @@ def _following(start: ast.stmt, semantics: Semantics) -> Sequence[ast.stmt]:
 def _measurement(statements: Iterable[ast.stmt], semantics: Semantics) -> _Measurement | None:
     work: ast.expr | None = None
     for statement in statements:
+        if _is_for_another_device(statement, semantics):
+            continue
         clock = next((call for call in _calls(statement) if _is_clock(call, semantics)), None)
         if clock is not None:
             simple = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.AnnAssign)
@@ -139,6 +141,20 @@ def _measurement(statements: Iterable[ast.stmt], semantics: Semantics) -> _Measu
             elif not _leaves_queue(call, semantics, work is not None):
                 return None
     return None
+
+
+def _is_for_another_device(statement: ast.stmt, semantics: Semantics) -> bool:
+    """``if device == "mps": torch.mps.synchronize()``: on CUDA nothing waits there."""
+    return (
+        isinstance(statement, ast.If)
+        and not statement.orelse
+        and all(
+            isinstance(inner, ast.Expr)
+            and isinstance(inner.value, ast.Call)
+            and semantics.is_named(inner.value.func, "torch.mps.synchronize", "torch.xpu.synchronize")
+            for inner in statement.body
+        )
+    )
 
 
 def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
