@@ -136,12 +136,9 @@ def _consumes(semantics: Semantics, call: ast.Call, use: ast.expr, nested: bool,
     name = semantics.name(function)
     if name in _CONSUMERS or torch_api.is_optimizer(name):
         return True
-    local = semantics.local_function(function)
-    if local is None or depth >= _DEEPEST or use not in call.args:
-        return False
-    parameters = [*local.args.posonlyargs, *local.args.args]
-    position = call.args.index(use)
-    return position < len(parameters) and _is_consumed_in(semantics, local, parameters[position].arg, depth + 1)
+    local = called_function(semantics, function) if depth < _DEEPEST else None
+    parameter = _parameter_given(local, call, use) if local is not None else None
+    return local is not None and parameter is not None and _is_consumed_in(semantics, local, parameter.arg, depth + 1)
 
 
 def _is_consumed_in(semantics: Semantics, function: FunctionNode, name: str, depth: int) -> bool:

@@ -10,8 +10,9 @@ from torchlint.idioms.values.iterators import (
     iterates_parameters,
     makes_iterator,
     repeating_loop,
+    used_up_twice_in,
 )
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_method, on_node
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.unit import Unit
@@ -25,7 +26,8 @@ class ExhaustedParameterIterator(Rule):
     """## What it does
 
     Reports an iterator over parameters (`model.parameters()`, `filter`, `map`, `itertools.chain`, a generator) that is
-    kept in a variable or attribute and used up twice, or used up in a loop.
+    kept in a variable or attribute and used up twice, or used up in a loop; and one that is given to a function of the
+    file that goes through it twice.
 
     ## Why is this bad?
 
@@ -93,19 +95,41 @@ class ExhaustedParameterIterator(Rule):
                 ast.unparse(writes[0].target), writes[0].statement, list(view.reads(attribute)), unit
             )
 
+    @on_method("parameters", "buffers", "named_parameters", "named_buffers")
+    def check_argument(self, made: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        given: ast.expr = made
+        while isinstance(holder := parent_of(given), ast.Call) and makes_iterator(unit.semantics, holder):
+            given = holder
+        call = parent_of(given)
+        if isinstance(call, ast.keyword):
+            call = parent_of(call)
+        if not isinstance(call, ast.Call) or given is call.func or not iterates_parameters(unit.semantics, given):
+            return
+        twice = used_up_twice_in(unit.semantics, call, given)
+        if twice is not None:
+            message = _twice(ast.unparse(given), call)
+            yield self.found(given, message, related=_uses_in(twice), fixes=_fixes(given, [given], 1, unit))
+
     def _judge(self, name: str, statement: ast.Assign, uses: Sequence[ast.expr], unit: Unit) -> Iterator[Diagnosis]:
         consumed = [(use, consumer) for use in uses if (consumer := consumer_of(unit.semantics, use)) is not None]
         value = statement.value
         for number, (use, consumer) in enumerate(consumed):
             loop = repeating_loop(consumer, statement) if _in_one_function(use, value) else None
             earlier = next((item for item in consumed[:number] if _leads_to(item, (use, consumer))), None)
-            if earlier is None and loop is None:
+            twice = None
+            if earlier is None and loop is None and isinstance(consumer, ast.Call):
+                twice = used_up_twice_in(unit.semantics, consumer, use)
+            if earlier is None and loop is None and twice is None:
                 continue
+            related: list[tuple[ast.AST, str]]
             if earlier is not None:
                 message = (
                     f"`{name}` is an iterator that {_shown(earlier[1])} has used up: {_shown(consumer)} sees nothing."
                 )
                 related = [(earlier[0], "used up here"), (statement, "made here")]
+            elif twice is not None:
+                message = _twice(name, consumer)
+                related = [*_uses_in(twice), (statement, "made here")]
             else:
                 message = f"`{name}` is an iterator made before the loop: from the second round on it is empty."
                 related = [(loop, "the loop"), (statement, "made here")] if loop is not None else []
@@ -166,6 +190,17 @@ def _calls(use: ast.expr, function: str) -> bool:
             return name == function
         case _:
             return False
+
+
+def _twice(given: str, call: ast.AST) -> str:
+    return f"`{given}` is an iterator, and {_shown(call)} goes through it twice: the second time it is empty."
+
+
+def _uses_in(twice: tuple[ast.expr, ast.expr]) -> list[tuple[ast.AST, str]]:
+    first, second = twice
+    if first is second:
+        return [(second, "used up here, and empty in the next round")]
+    return [(first, "used up here"), (second, "sees nothing here")]
 
 
 def _shown(consumer: ast.AST) -> str:
