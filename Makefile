@@ -102,4 +102,4 @@ corpus-accept: $(VENV)/.developer
 	$(RUN) -m tests.corpus accept
 
 clean:
-	rm -rf $(VENV) $(TORCH_VENV) node_modules .corpus .bench build dist out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(TORCH_VENV) node_modules .corpus .bench build dist out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .torchlint_cache

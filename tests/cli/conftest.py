@@ -29,6 +29,9 @@ Torchlint = Callable[..., Result]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder; nothing above it holds settings."""
     monkeypatch.chdir(tmp_path)
+    # A program that is run twice is linted twice: what the cache does is told in test_cache.py.
+    monkeypatch.setenv("TORCHLINT_NO_CACHE", "1")
+    monkeypatch.delenv("TORCHLINT_CACHE_DIR", raising=False)
     return tmp_path
 
 

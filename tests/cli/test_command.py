@@ -11,7 +11,7 @@ import pytest
 import torchlint as package
 from tests.cli.conftest import Torchlint
 from tests.cli.programs import NO_ZERO_GRAD, UNSAFE_LOAD
-from torchlint.cli import check
+from torchlint.cli import outcomes
 from torchlint.finding import Finding, Severity
 
 #: What no plain run may load: each would cost more than the lint of a small file.
@@ -96,7 +96,7 @@ class TestFailures:
             raise KeyboardInterrupt
 
         Path("a.py").write_text(UNSAFE_LOAD)
-        monkeypatch.setattr(check, "lint_files", interrupted)
+        monkeypatch.setattr(outcomes, "lint_files", interrupted)
         result = torchlint("check", "--output-format", "json")
         assert result.status == 130
         assert "Interrupted." in result.err
@@ -105,7 +105,8 @@ class TestFailures:
         def broken(*args: object, **kwargs: object) -> None:
             raise KeyError("x")
 
-        monkeypatch.setattr(check, "lint_files", broken)
+        Path("a.py").write_text(UNSAFE_LOAD)
+        monkeypatch.setattr(outcomes, "lint_files", broken)
         result = torchlint("check")
         assert result.status == 2
         assert "KeyError: 'x'" in result.err

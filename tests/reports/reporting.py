@@ -6,7 +6,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from torchlint.finding import Finding, Fix, Related, Severity, TextEdit
-from torchlint.reports import FORMATS, LintedFile, Look
+from torchlint.reports import FORMATS, LintedFile, Look, summary_of
 from torchlint.text import Document, decode_document
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def linted(
     unsafe_fixes: bool = False,
 ) -> LintedFile:
     document = Document(document, display) if isinstance(document, str) else document
-    return LintedFile(display, f"/project/{display}", document, findings, fixes, unsafe_fixes)
+    return LintedFile(display, f"/project/{display}", document, findings, fixes, summary_of, unsafe_fixes)
 
 
 def shown(output_format: str, file: LintedFile, look: Look = PLAIN) -> str:

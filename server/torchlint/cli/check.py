@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from torchlint.cli.configuration import Options, selection
-from torchlint.cli.one_file import Action, FileLinter, Job
-from torchlint.cli.pool import default_jobs, lint_files
+from torchlint.cli.cache import Cache
+from torchlint.cli.configuration import Configuration, Options, selection
+from torchlint.cli.job import Action, Job
+from torchlint.cli.outcomes import Linting
+from torchlint.cli.pool import default_jobs
 from torchlint.cli.progress import Progress
 from torchlint.cli.run import Run
 from torchlint.cli.terminal import color_option, look_of
@@ -19,7 +22,9 @@ from torchlint.reports import FORMATS
 from torchlint.settings import SettingsError, discover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from torchlint.cli.job import Outcome
 
 
 def _rules(name: str, what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -57,6 +62,21 @@ def _file(*names: str, what: str) -> Callable[[Callable[..., Any]], Callable[...
 )
 @click.option("-e", "--exit-zero", is_flag=True, help="Status 0 whatever is found.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use. [default: one a processor]")
+@click.option(
+    "--no-cache",
+    is_flag=True,
+    envvar="TORCHLINT_NO_CACHE",
+    show_envvar=True,
+    help="Lint every file, also if an earlier run did and nothing has changed.",
+)
+@click.option(
+    "--cache-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="TORCHLINT_CACHE_DIR",
+    show_envvar=True,
+    metavar="DIR",
+    help="Where to keep what was found. [default: .torchlint_cache beside the settings]",
+)
 def check(
     paths: tuple[Path, ...],
     select: tuple[str, ...],
@@ -76,6 +96,8 @@ def check(
     force_exclude: bool,
     exit_zero: bool,
     jobs: int | None,
+    no_cache: bool,
+    cache_dir: Path | None,
 ) -> int:
     """Lint PATHS: files, folders, or `-` for stdin. Without any: this folder.
 
@@ -105,35 +127,41 @@ def check(
             report_stream = stack.enter_context(_opened(output_file))
         look = look_of(color, sys.stdout if action is Action.DIFF else report_stream)
         options = Options(selection(select, ignore, extend_select), config, isolated, unsafe_fixes)
-        linter = FileLinter(Job(options, output_format, look, action))
-        run = Run(linter.job, report_stream, statistics=statistics, quiet=quiet)
+        configuration = Configuration(options)
+        cache = None if no_cache or reads_stdin else Cache(configuration.resolver, cache_dir)
+        if cache is not None:
+            stack.callback(cache.close)
+        linting = Linting(Job(options, output_format, look, action), configuration, cache)
+        run = Run(linting.job, report_stream, statistics=statistics, quiet=quiet)
         try:
-            linter.configuration.check()
+            configuration.check_config()
+            if reads_stdin:
+                path = stdin_filename or Path("-")
+                files = [path] if stdin_filename is None else _kept([path], linting, run, force_exclude=force_exclude)
+                linter = linting.linter
+                data = sys.stdin.buffer.read()
+                outcomes: Iterator[Outcome] = map(partial(linter.lint_bytes, data), files)
+                if not files and action is Action.FIX:
+                    sys.stdout.buffer.write(data)
+            else:
+                named = _kept(paths or (Path(),), linting, run, force_exclude=force_exclude)
+                files = list(discover(named, configuration.resolver, run.fail_folder))
+                outcomes = linting.outcomes(files, jobs or default_jobs())
+                if not files and not run.failed and not quiet:
+                    run.say("There are no Python files or notebooks here.")
         except SettingsError as error:
             raise click.ClickException(str(error)) from None
-        if reads_stdin:
-            path = stdin_filename or Path("-")
-            files = [path] if stdin_filename is None else _kept([path], linter, run, force_exclude=force_exclude)
-            data = sys.stdin.buffer.read()
-            run.consume((linter.lint_bytes(data, path) for path in files), Progress(1, enabled=False))
-            if not files and action is Action.FIX:
-                sys.stdout.buffer.write(data)
-        else:
-            named = _kept(paths or (Path(),), linter, run, force_exclude=force_exclude)
-            files = list(discover(named, linter.configuration.resolver, run.fail_folder))
-            if not files and not run.failed and not quiet:
-                run.say("There are no Python files or notebooks here.")
-            run.consume(lint_files(files, linter, jobs or default_jobs()), Progress(len(files), enabled=not quiet))
+        run.consume(outcomes, Progress(len(files), enabled=not quiet and not reads_stdin))
         run.close()
     return run.status(exit_zero=exit_zero)
 
 
-def _kept(paths: Iterable[Path], linter: FileLinter, run: Run, *, force_exclude: bool) -> list[Path]:
+def _kept(paths: Iterable[Path], linting: Linting, run: Run, *, force_exclude: bool) -> list[Path]:
     """The named paths, with ``force_exclude`` without those files that the settings exclude."""
     kept = []
     for path in paths:
         try:
-            excluded = force_exclude and linter.configuration.resolver.settings_for(path).excludes(path)
+            excluded = force_exclude and linting.configuration.resolver.settings_for(path).excludes(path)
         except SettingsError as error:
             run.fail([str(error)])
             continue

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from torchlint.finding import Severity
-from torchlint.rules import all_rules
 from torchlint.settings import Selection, Settings, SettingsError, SettingsResolver, read_settings
 from torchlint.settings.selection import specificity
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchlint.finding import Finding
+    from torchlint.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,40 +59,50 @@ class Configuration:
         self.resolver = SettingsResolver(isolated=options.isolated, config=options.config, override=options.selection)
         self._finished: dict[int, tuple[Settings, FileSettings]] = {}
 
-    def check(self) -> None:
-        """Raise SettingsError for what is wrong whatever the files are: an unknown rule, a bad ``--config``."""
-        Settings(override=self._options.selection).validate(all_rules())
+    def check_rules(self) -> None:
+        """Raise SettingsError for an unknown rule among the options."""
+        if self._options.selection != Selection():
+            from torchlint.rules import all_rules
+
+            Settings(override=self._options.selection).validate(all_rules())
+
+    def check_config(self) -> None:
+        """Raise SettingsError for a bad ``--config``."""
         config = self._options.config
         if config is not None and read_settings(config) is None:
             raise SettingsError("has no table [tool.torchlint]", config)
 
     def settings_for(self, path: Path) -> FileSettings:
         """The settings of a file. Raises SettingsError, each time, when its file of settings is wrong."""
+        from torchlint.rules import all_rules
+
         found = self.resolver.settings_for(path)
         if id(found) not in self._finished:
             found.validate(all_rules())
-            self._finished[id(found)] = (found, self._finish(found))
+            self._finished[id(found)] = (found, self._finish(found, all_rules()))
         return self._finished[id(found)][1]
 
-    def _finish(self, settings: Settings) -> FileSettings:
+    def unsafe_fixes(self, settings: Settings) -> bool:
+        """Whether unsafe fixes are among those to apply, under these settings of the resolver."""
+        unsafe = self._options.unsafe_fixes
+        return settings.unsafe_fixes if unsafe is None else unsafe
+
+    def _finish(self, settings: Settings, rules: tuple[type[Rule], ...]) -> FileSettings:
         override = settings.override or Selection()
         selectors = [*(override.select or ()), *override.extend_select]
         if override.select is None:
             selectors += [*(settings.select or ()), *settings.extend_select]
-        asked = frozenset(
-            rule.code for rule in all_rules() if any(specificity(s, rule.code, rule.name) for s in selectors)
-        )
+        asked = frozenset(rule.code for rule in rules if any(specificity(s, rule.code, rule.name) for s in selectors))
         # Rules that could only give hints that nobody sees do not run: `--fix` must not act on them either.
         hidden = tuple(
             rule.code
-            for rule in all_rules()
+            for rule in rules
             if rule.code not in asked
             and settings.severity_of(rule.code, rule.name, rule.level.severity) is Severity.HINT
         )
-        unsafe = self._options.unsafe_fixes
         finished = replace(
             settings,
             override=replace(override, ignore=(*override.ignore, *hidden)),
-            unsafe_fixes=settings.unsafe_fixes if unsafe is None else unsafe,
+            unsafe_fixes=self.unsafe_fixes(settings),
         )
         return FileSettings(finished, asked)

@@ -2,78 +2,56 @@
 
 from __future__ import annotations
 
-import os
-import traceback
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchlint.cli.configuration import Configuration, Options
+from torchlint.cli.configuration import Configuration
+from torchlint.cli.job import Action, Job, Outcome
+from torchlint.cli.record import Record, Stamp
 from torchlint.cli.rewrite import difference, write_document
+from torchlint.cli.telling import Teller, internal_error
 from torchlint.linter import Linter, fix_all
-from torchlint.reports import FORMATS, LintedFile, Look, Tally, one_line, place
+from torchlint.reports import one_line, summary_of
 from torchlint.settings import SettingsError
-from torchlint.text import DocumentError, decode_document, encode_document, read_document
+from torchlint.text import DocumentError, decode_document, encode_document, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from torchlint.cli.configuration import FileSettings
-    from torchlint.finding import Finding, Fix, Problem
+    from torchlint.finding import Finding, Fix
     from torchlint.text import Document
-
-
-class Action(Enum):
-    """What to do with fixes."""
-
-    REPORT = "report"
-    FIX = "fix"
-    DIFF = "diff"
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What is the same for all files of a run. Values only: it travels to each process."""
-
-    options: Options = field(default_factory=Options)
-    output_format: str = "full"
-    look: Look = field(default_factory=Look)
-    action: Action = Action.REPORT
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one file gave. Values only: it travels between processes."""
-
-    tally: Tally = field(default_factory=Tally)
-    #: The report's pieces, one for each finding.
-    pieces: tuple[str, ...] = ()
-    #: Lines for stderr.
-    messages: tuple[str, ...] = ()
-    #: Something could not be run: the exit status is 2.
-    failed: bool = False
-    #: What the fixes would change, as a unified diff.
-    diff: str = ""
-    #: The file after its fixes, where it came from stdin and is to be fixed.
-    rewritten: bytes | None = None
 
 
 class FileLinter:
     """Lints one file after another for a job. Never raises: a failure is an outcome with a message."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, configuration: Configuration | None = None) -> None:
         self.job = job
-        self.configuration = Configuration(job.options)
+        self.configuration = configuration or Configuration(job.options)
 
     def lint_file(self, path: Path) -> Outcome:
         """Lint a file, and fix it if the job says so."""
+        stamp: Stamp | None = None
+
+        def read() -> Document:
+            nonlocal stamp
+            before = Stamp.of_file(path)
+            data = read_bytes(path)
+            stamp = before.read(data) if before is not None else None
+            return decode_document(data, str(path))
 
         def save(before: Document, after: Document) -> None:
+            nonlocal stamp
+            stamp = None
             write_document(path, before, after)
 
-        return self._guarded(path, lambda: read_document(path), save)
+        outcome = self._guarded(path, read, save)
+        if outcome.record is None or stamp is None:
+            return replace(outcome, record=None)
+        return replace(outcome, record=outcome.record.with_stamp(stamp))
 
     def lint_bytes(self, data: bytes, path: Path) -> Outcome:
         """As ``lint_file``, for bytes from stdin that stand for the file ``path``; nothing is written."""
@@ -92,13 +70,7 @@ class FileLinter:
         except (DocumentError, SettingsError) as error:
             return Outcome(messages=(one_line(str(error)),), failed=True)
         except Exception as error:  # a fault of ours costs one file
-            return Outcome(messages=(_internal_error(path, error),), failed=True)
-
-
-def _internal_error(path: Path, error: Exception) -> str:
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    what = one_line(f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
-    return f"{one_line(str(path))}: internal error, please report it: {what}"
+            return Outcome(messages=(internal_error(path, error),), failed=True)
 
 
 class _Linted:
@@ -119,39 +91,34 @@ class _Linted:
         self.settings = file_settings.settings
         self.document = document
         self.analysis = Linter().analyze(document, self.settings)
-        self.messages: list[str] = []
-        self.failed = False
+        self.teller = Teller(path, job, self.settings.unsafe_fixes)
+        self.computed: dict[Finding, tuple[Fix, ...]] = {}
 
     def outcome(self) -> Outcome:
-        job = self.job
         fixed: Counter[tuple[str, str]] = Counter()
         diff = ""
-        for problem in self.analysis.problems:
-            self._say_problem(problem)
-        if job.action is not Action.REPORT and any(finding.applicability for finding in self._findings()):
+        problems = self.analysis.problems
+        for problem in problems:
+            self.teller.problem(self.document, problem)
+        if self.job.action is not Action.REPORT and any(finding.applicability for finding in self._findings()):
             fixed, diff = self._fix()
-        file = LintedFile(
-            display=str(self.path),
-            filename="-" if str(self.path) == "-" else os.path.abspath(self.path),  # noqa: PTH100 - links stay as named
-            document=self.analysis.document,
-            findings=self._findings(),
-            fixes=self._fixes,
-            unsafe_fixes=self.settings.unsafe_fixes,
-        )
-        tally = Tally.of(file)
-        tally.fixed = fixed
-        pieces = () if job.action is Action.DIFF else tuple(FORMATS[job.output_format].pieces(file, job.look))
-        return Outcome(tally, pieces, tuple(self.messages), self.failed, diff)
+        findings = self._findings()
+        outcome = self.teller.outcome(self.analysis.document, findings, self._fixes, summary_of, fixed=fixed, diff=diff)
+        if outcome.failed or self.analysis.document is not self.document:
+            return outcome
+        return replace(outcome, record=Record.of(findings, problems, self.computed, summary_of))
 
     def _findings(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.analysis.findings if self.shows(finding))
 
     def _fixes(self, finding: Finding) -> tuple[Fix, ...]:
         try:
-            return self.analysis.fixes(finding)
+            fixes = self.analysis.fixes(finding)
         except Exception as error:  # the finding itself is not lost with its fix
-            self._fail(_internal_error(self.path, error))
+            self.teller.fail(internal_error(self.path, error))
             return ()
+        self.computed[finding] = fixes
+        return fixes
 
     def _fix(self) -> tuple[Counter[tuple[str, str]], str]:
         """Apply the fixes; what they mended, and the diff where only that is asked for."""
@@ -166,28 +133,13 @@ class _Linted:
             else:
                 diff = difference(str(self.path), self.document, result.document, self.job.look)
         except DocumentError as error:
-            self._fail(one_line(str(error)))
+            self.teller.fail(one_line(str(error)))
         except Exception as error:  # the findings are still worth having
-            self._fail(_internal_error(self.path, error))
+            self.teller.fail(internal_error(self.path, error))
         else:
             self.analysis = result.analysis
             return before - _rules(self._findings()), diff
         return Counter(), ""
-
-    def _say_problem(self, problem: Problem) -> None:
-        row = ""
-        if problem.row > 0:
-            where = place(self.document, problem.row, 1)
-            row = f"{where.row}: " if where.cell is None else f"cell {where.cell}:{where.row}: "
-        message = f"{one_line(str(self.path))}:{row or ' '}{one_line(problem.message)}"
-        if problem.kind == "rule":
-            self._fail(message)
-        else:
-            self.messages.append(message)
-
-    def _fail(self, message: str) -> None:
-        self.failed = True
-        self.messages.append(message)
 
 
 def _rules(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:

@@ -8,12 +8,14 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchlint.cli.one_file import FileLinter, Job, Outcome
+from torchlint.cli.job import Job, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import ProcessPoolExecutor
     from pathlib import Path
+
+    from torchlint.cli.one_file import FileLinter
 
 #: Below this many bytes of source, starting processes takes longer than they save.
 _WORTH_PROCESSES = 300_000
@@ -103,6 +105,8 @@ _linter: FileLinter | None = None
 
 def _start_process(job: Job) -> None:
     global _linter
+    from torchlint.cli.one_file import FileLinter
+
     _linter = FileLinter(job)
     gc.freeze()
     gc.disable()

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from torchlint.cli import CLEAN, FAILED, FOUND
-from torchlint.cli.one_file import Action, Job, Outcome
+from torchlint.cli.job import Action, Job, Outcome
 from torchlint.cli.terminal import write
 from torchlint.reports import FORMATS, Format, Tally
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from torchlint.reports.concise import concise
 from torchlint.reports.full import full
 from torchlint.reports.json_array import json_objects
-from torchlint.reports.linted import LintedFile, Place, place
+from torchlint.reports.linted import LintedFile, Place, place, summary_of
 from torchlint.reports.look import Look, one_line
 from torchlint.reports.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FORMATS", "Format", "LintedFile", "Look", "Place", "Tally", "one_line", "place"]
+__all__ = ["FORMATS", "Format", "LintedFile", "Look", "Place", "Tally", "one_line", "place", "summary_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,12 @@ class Format:
     tail: str = ""
     #: Is it read by people, so that a closing line belongs below it?
     for_people: bool = True
+    #: Does it show what the fixes would change, so that they have to be computed?
+    shows_edits: bool = False
 
 
 FORMATS = {
     "full": Format(full, between="\n"),
     "concise": Format(concise),
-    "json": Format(json_objects, head="[", between=",", tail="\n]\n", for_people=False),
+    "json": Format(json_objects, head="[", between=",", tail="\n]\n", for_people=False, shows_edits=True),
 }

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from torchlint.reports.excerpt import Excerpt, Mark
 from torchlint.reports.linted import place
 from torchlint.reports.look import Look, one_line
-from torchlint.rules import find_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,9 +55,9 @@ def _pictures(file: LintedFile, finding: Finding) -> list[list[Mark]]:
 
 
 def _remarks(file: LintedFile, finding: Finding) -> Iterator[tuple[str, str]]:
-    rule = find_rule(finding.code)
-    if rule is not None:
-        yield "note", one_line(rule.summary)
+    summary = file.summary(finding)
+    if summary:
+        yield "note", one_line(summary)
     if finding.fix_title is not None and finding.applicability is not None:
         options = "`--fix`" if file.fixable(finding) else "`--fix --unsafe-fixes`"
         yield "help", f"{one_line(finding.fix_title)} ({finding.applicability} fix: {options})"

@@ -24,12 +24,23 @@ class LintedFile:
     findings: tuple[Finding, ...]
     #: Computes the fixes of one finding; costs nothing until it is called.
     fixes: Callable[[Finding], tuple[Fix, ...]]
+    #: One line about the rule of a finding.
+    summary: Callable[[Finding], str]
     #: Are unsafe fixes among those that ``--fix`` would apply?
     unsafe_fixes: bool = False
 
     def fixable(self, finding: Finding) -> bool:
         """Would ``--fix`` with the user's options apply this finding's fix?"""
         return finding.applicability == "safe" or (finding.applicability == "unsafe" and self.unsafe_fixes)
+
+
+def summary_of(finding: Finding) -> str:
+    """What the rule of a finding says of itself; empty if there is no such rule."""
+    # Loads all rules: not for who has the summary already.
+    from torchlint.rules import find_rule
+
+    rule = find_rule(finding.code)
+    return rule.summary if rule is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ DEFAULT_EXCLUDE = (
     ".pytest_cache",
     ".ruff_cache",
     ".svn",
+    ".torchlint_cache",
     ".tox",
     ".venv",
     ".vscode",
@@ -118,6 +119,14 @@ class Settings:
         off = (selector for selector, level in self.severity.items() if level is None)
         on = (selector for selector, level in self.severity.items() if level is not None and not is_group(selector))
         return Selection(self.select, (*self.ignore, *off), (*self.extend_select, *on))
+
+    def findings_key(self) -> str:
+        """A text that is equal for settings under which a file has the same findings (if they have the same root)."""
+        severity = [(selector, level and level.value) for selector, level in self.severity.items()]
+        ignores = [*self.per_file_ignores.items()]
+        own = (self.select, self.ignore, self.extend_select, severity, ignores, str(self.torch), self.respect_noqa)
+        over = self.override and (self.override.select, self.override.ignore, self.override.extend_select)
+        return repr((own, over))
 
     def severity_of(self, code: str, name: str, default: Severity) -> Severity:
         """The severity of a finding of a rule: what the most specific setting says, else ``default``."""

@@ -26,17 +26,21 @@ _FIRST_TERMINATOR = re.compile(r"\r\n|\r|\n")
 
 def read_document(path: Path) -> Document:
     """Read a Python file, a stub or a notebook. Raises DocumentError when that is not possible."""
+    return decode_document(read_bytes(path), str(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file that ``decode_document`` can be given. Raises DocumentError."""
     filename = str(path)
     try:
         if path.is_dir():
             raise DocumentError(filename, "is a directory, not a file")
         _check_size(path.stat().st_size, filename)
-        data = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise DocumentError(filename, "no such file") from None
     except OSError as error:
         raise DocumentError(filename, f"cannot be read: {error.strerror or error}") from error
-    return decode_document(data, filename)
 
 
 def decode_document(data: bytes, filename: str) -> Document:
