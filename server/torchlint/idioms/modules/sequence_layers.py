@@ -6,10 +6,20 @@ import ast
 from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.idioms.data.loader_use import called_function
+from torchlint.idioms.data.loaders import default_of
 from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.semantics.classes import ClassView
+from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.literals import literal_of
+from torchlint.semantics.nodes import (
+    argument,
+    enclosing_function,
+    has_unknown_arguments,
+    nodes_within,
+    position_of_parameter,
+)
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -89,7 +99,25 @@ def _default_layout(semantics: Semantics, kind: Kind | None) -> ast.Call | None:
     facts = torch_api.module_facts(kind.origin)
     if facts is None or kind.origin not in (*_RECURRENT, *_ATTENTION) or has_unknown_arguments(kind.node):
         return None
-    return kind.node if layer_argument(kind.node, facts, "batch_first") is None else None
+    given = layer_argument(kind.node, facts, "batch_first")
+    return kind.node if given is None or _is_left_at_false(semantics, given) else None
+
+
+def _is_left_at_false(semantics: Semantics, given: ast.expr) -> bool:
+    """Whether a layout is a parameter of the module whose default is False, and no construction here gives it."""
+    definitions = semantics.definitions(given) if isinstance(given, ast.Name) else ()
+    parameter = definitions[0].node if len(definitions) == 1 else None
+    function = enclosing_function_of_parameter(parameter) if isinstance(parameter, ast.arg) else None
+    if not isinstance(parameter, ast.arg) or function is None or literal_of(default_of(parameter)) is not False:
+        return False
+    owner = parent_of(function)
+    if not isinstance(owner, ast.ClassDef) or function.name != "__init__":
+        return False
+    calls = [call for call in semantics.module.calls_of(owner.name) if semantics.local_class(call.func) is owner]
+    position = position_of_parameter(parameter, function)
+    return bool(calls) and not any(
+        has_unknown_arguments(call) or argument(call, position, parameter.arg) is not None for call in calls
+    )
 
 
 def input_behind(semantics: Semantics, expression: ast.expr, method: FunctionNode, depth: int = 0) -> ast.arg | None:
@@ -102,12 +130,18 @@ def input_behind(semantics: Semantics, expression: ast.expr, method: FunctionNod
         case ast.BinOp(left=left, op=ast.Add() | ast.Mult() | ast.Div() | ast.Sub(), right=right):
             found = input_behind(semantics, left, method, depth + 1)
             return found if found is not None else input_behind(semantics, right, method, depth + 1)
-        case ast.Call(args=[operand, *_]) if _keeps_order(semantics, expression):
+        case ast.IfExp(body=body, orelse=orelse):
+            sides = {input_behind(semantics, side, method, depth + 1) for side in (body, orelse)}
+            return sides.pop() if len(sides) == 1 else None
+        case ast.Call(args=[operand, *_]) if keeps_order(semantics, expression):
             return input_behind(semantics, operand, method, depth + 1)
         case ast.Call(func=ast.Attribute(value=receiver, attr=name)) if name in _KEEPING_METHODS:
             return input_behind(semantics, receiver, method, depth + 1)
         case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=0)) if _gives_tuple(semantics, call):
             return input_behind(semantics, call.args[0], method, depth + 1)
+        case ast.Call(args=[_, *_]):
+            given = value_through_helper(semantics, expression, depth)
+            return input_behind(semantics, given, method, depth + 1) if given is not None else None
         case _:
             return None
 
@@ -116,7 +150,8 @@ def _input_of_name(semantics: Semantics, name: ast.Name, method: FunctionNode, d
     found: set[ast.arg | None] = set()
     for definition in semantics.definitions(name):
         if definition.kind is Binding.PARAMETER and isinstance(definition.node, ast.arg):
-            found.add(definition.node if definition.node in method.args.args[1:] else None)
+            own = position_of_parameter(definition.node, method)
+            found.add(definition.node if own is not None and own >= 0 else None)
         elif definition.kind is Binding.ASSIGNMENT and definition.value is not None:
             value = definition.value
             if definition.path == (0,) and isinstance(value, ast.Call) and _gives_tuple(semantics, value):
@@ -134,7 +169,20 @@ def _gives_tuple(semantics: Semantics, call: ast.Call) -> bool:
     return bool(call.args) and kind is not None and kind.origin in (*_RECURRENT, "torch.nn.MultiheadAttention")
 
 
-def _keeps_order(semantics: Semantics, call: ast.Call) -> bool:
+def value_through_helper(semantics: Semantics, call: ast.Call, depth: int = 0) -> ast.expr | None:
+    """What is given for the parameter that a helper of this file gives back with its axes in the same order
+    (``self.placed(src, position)``); None for any other call."""
+    function = called_function(semantics, call.func)
+    values = semantics.returned_values(function) if function is not None else ()
+    if function is None or not values or has_unknown_arguments(call):
+        return None
+    parameters = {input_behind(semantics, value, function, depth + 1) for value in values}
+    parameter = parameters.pop() if len(parameters) == 1 else None
+    position = position_of_parameter(parameter, function) if parameter is not None else None
+    return argument(call, position, parameter.arg) if parameter is not None else None
+
+
+def keeps_order(semantics: Semantics, call: ast.Call) -> bool:
     if semantics.name(call.func) in _KEEPING_FUNCTIONS:
         return True
     kind = semantics.kind(call.func) if isinstance(call.func, ast.Attribute) else None

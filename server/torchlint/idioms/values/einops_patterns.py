@@ -33,6 +33,16 @@ class _Side:
         return _ELLIPSIS in self.names
 
 
+def groups_of_axes(pattern: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]] | None:
+    """The axes before and after ``->`` in order, those in brackets as one group (of the first tensor, where there are
+    several); None for a pattern that einops cannot read."""
+    before, arrow, after = pattern.partition("->")
+    try:
+        return (_side(before.split(",")[0]).groups, _side(after).groups) if arrow else None
+    except _Malformed:
+        return None
+
+
 def fault_in_transform(operation: str, pattern: str, sized: Collection[str] | None, rank: int | None) -> str | None:
     """What is wrong with a pattern of ``rearrange``, ``reduce`` or ``repeat``; None if nothing is.
 

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.data.loaded_batches import is_loaded_batch
+from torchlint.idioms.modules.batch_layouts import arranged_batch_first, calls_of_instances
 from torchlint.idioms.modules.sequence_layers import TimeFirst, input_behind, time_first_layers
 from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
@@ -15,6 +16,8 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
+#: Arguments of attention that are (batch, steps) in either layout, for the sequence that comes first.
+_PADDING = ("key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
 _POOLING = frozenset(("mean", "max", "sum", "amax"))
 
 
@@ -22,8 +25,10 @@ class BatchFirstMismatch(Rule):
     """## What it does
 
     Hints at a recurrent or attention layer that is built without `batch_first=True` and is given data whose first axis
-    is the batch. Two things tell: the model is called with the batches of a `DataLoader`, or what the layer gives is
-    used as if the batch came first (`out[:, -1]` for the last step, `out.mean(dim=1)`, a state of `x.size(0)` rows).
+    is the batch. One of these tells: the model is called with the batches of a `DataLoader`; what the layer gives is
+    used as if the batch came first (`out[:, -1]` for the last step, `out.mean(dim=1)`, a state of `x.size(0)` rows);
+    the input is made of images with the batch first (`image.flatten(2).transpose(1, 2)`); the mask of padding, which
+    is (batch, steps) in any case, has its axes in the order of the input.
 
     ## Why is this bad?
 
@@ -87,14 +92,17 @@ class BatchFirstMismatch(Rule):
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         told: set[ast.Call] = set()
         for layer in time_first_layers(view):
-            parameter = input_behind(view.semantics, layer.operand, layer.method)
-            if parameter is None or layer.built in told:
+            if layer.built in told:
                 continue
+            parameter = input_behind(view.semantics, layer.operand, layer.method)
             evidence = (
                 _batch_first_use(view.semantics, layer)
                 or _state_of_batch(view.semantics, layer)
+                or _mask_of_batch(view.semantics, layer, parameter)
                 or _loaded_call(view, layer, parameter)
-            )
+                if parameter is not None
+                else None
+            ) or _arranged(view.semantics, layer)
             if evidence is None:
                 continue
             told.add(layer.built)
@@ -195,30 +203,42 @@ def _is_first_size(expression: ast.expr, name: str) -> bool:
             return False
 
 
+def _mask_of_batch(semantics: Semantics, layer: TimeFirst, parameter: ast.arg) -> tuple[ast.AST, str] | None:
+    """A mask of padding, which is (batch, steps), with the axes of the input in the same order: ``tokens == 0``."""
+    name = next((name for name in _PADDING if argument(layer.call, None, name) is not None), None)
+    given = argument(layer.call, None, name)
+    mask = semantics.value_of(given)
+    while isinstance(mask, ast.UnaryOp):
+        mask = semantics.value_of(mask.operand)
+    match mask:
+        case (
+            ast.Compare(left=data, comparators=[_])
+            | ast.Call(func=ast.Attribute(value=data, attr="eq" | "ne" | "isnan"), args=[*_])
+        ):
+            pass
+        case _:
+            return None
+    if given is None or input_behind(semantics, data, layer.method) is not parameter:
+        return None
+    return given, f"`{name}={shortened(given, 40)}` is (batch, steps), with the axes of the input in the same order"
+
+
+def _arranged(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, str] | None:
+    """An input that was made of images with the batch first."""
+    place = arranged_batch_first(semantics, layer.operand)
+    if place is None:
+        return None
+    return place, f"`{shortened(place, 60)}` arranges images as (batch, places, channels)"
+
+
 def _loaded_call(view: ClassView, layer: TimeFirst, parameter: ast.arg) -> tuple[ast.AST, str] | None:
     """A call of the module with a batch of a loader for this parameter of ``forward``."""
     semantics = view.semantics
     if layer.method.name != "forward":
         return None
     position = layer.method.args.args.index(parameter) - 1
-    for built in semantics.module.calls_of(view.name):
-        if semantics.local_class(built.func) is not view.node:
-            continue
-        for call in _calls_of_model(semantics, built):
-            value = argument(call, position, parameter.arg)
-            kind = semantics.kind(call.func)
-            if kind is None or kind.class_node is not view.node or value is None:
-                continue
-            if is_loaded_batch(semantics, value):
-                return call, f"`{shortened(call, 60)}` gives it the batch of a loader, whose first axis is the batch"
+    for call in calls_of_instances(semantics, view.node):
+        value = argument(call, position, parameter.arg)
+        if value is not None and is_loaded_batch(semantics, value):
+            return call, f"`{shortened(call, 60)}` gives it the batch of a loader, whose first axis is the batch"
     return None
-
-
-def _calls_of_model(semantics: Semantics, built: ast.Call) -> Iterator[ast.Call]:
-    """The calls of a module by the variable or attribute that its construction is bound to (``Net().to(device)``)."""
-    holder = parent_of(built)
-    while isinstance(holder, ast.Attribute | ast.Call):
-        holder = parent_of(holder)
-    match holder:
-        case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]):
-            yield from semantics.module.calls_of(name)
