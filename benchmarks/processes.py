@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.inputs import package_folder
@@ -71,10 +75,43 @@ def command_times(programs: dict[str, list[str]], rounds: int = 10) -> dict[str,
     return times
 
 
-def tree_speed(command: list[str]) -> tuple[float, int]:
-    """Seconds of one run over the whole package and its number of lines."""
-    folder = package_folder()
-    lines = sum(path.read_bytes().count(b"\n") for path in folder.rglob("*.py"))
-    started = time.perf_counter()
-    subprocess.run([*command, str(folder)], capture_output=True, check=False)
-    return time.perf_counter() - started, lines
+@dataclass(frozen=True)
+class TreeRuns:
+    """Seconds of runs over a whole package, with a cache that is empty at first."""
+
+    lines: int
+    first: float
+    #: Nothing has changed since.
+    second: float
+    #: One long file has changed since.
+    one_changed: float
+
+
+def tree_runs(command: list[str], package: Path, rounds: int = 5) -> TreeRuns:
+    """Run a command that takes ``--cache-dir`` over a copy of a package; of the later runs the median."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder, package.name)
+        shutil.copytree(package, tree, ignore=shutil.ignore_patterns("*.so*", "*.a", "*.h", "*.pyc", "bin"))
+        paths = [path for suffix in ("*.py", "*.pyi") for path in tree.rglob(suffix)]
+        lines = sum(path.read_bytes().count(b"\n") for path in paths)
+        longest = max(paths, key=lambda path: path.stat().st_size)
+        # What was written a moment ago may change again without a new time, and is read once more.
+        long_ago = time.time() - 3600
+        for path in paths:
+            os.utime(path, (long_ago, long_ago))
+
+        def run() -> float:
+            started = time.perf_counter()
+            done = subprocess.run([*command, "--cache-dir", f"{folder}/cache", str(tree)], capture_output=True)
+            if done.returncode not in {0, 1}:
+                raise RuntimeError(done.stderr.decode(errors="replace"))
+            return time.perf_counter() - started
+
+        first = run()
+        second = statistics.median(run() for _ in range(rounds))
+        changed = []
+        for _ in range(rounds):
+            with longest.open("a", encoding="utf-8") as file:
+                file.write("# one more comment\n")
+            changed.append(run())
+        return TreeRuns(lines, first, second, statistics.median(changed))
