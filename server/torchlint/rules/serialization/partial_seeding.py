@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint.idioms.training.vocabulary import block_of, statement_of
+from torchlint.idioms.values.random_generators import CUDA_SEEDS, GENERATORS, calls_named, draws_from, may_be_seeded
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import FunctionNode
@@ -13,51 +13,14 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A global random generator: what seeds it, and what draws from it."""
-
-    shown: str
-    seeds: tuple[str, ...]
-    draws: tuple[str, ...]
-
-
-def _named(prefix: str, names: str) -> tuple[str, ...]:
-    return tuple(f"{prefix}.{name}" for name in names.split())
-
-
-_SOURCES = (
-    _Source(
-        "random",
-        ("random.seed", "random.setstate"),
-        _named("random", "random randint randrange shuffle choice choices sample uniform gauss betavariate"),
-    ),
-    _Source(
-        "NumPy",
-        ("numpy.random.seed", "numpy.random.set_state"),
-        _named(
-            "numpy.random",
-            "rand randn randint random random_sample choice shuffle permutation uniform normal binomial beta poisson",
-        ),
-    ),
-    _Source(
-        "torch",
-        (
-            "torch.manual_seed",
-            "torch.set_rng_state",
-            "torch.seed",
-            "torch.cuda.manual_seed",
-            "torch.cuda.manual_seed_all",
-        ),
-        _named("torch", "rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial"),
-    ),
-)
-_SEEDS = ("random.seed", "numpy.random.seed", "torch.manual_seed")
+_SEEDS = ("random.seed", "numpy.random.seed", "torch.manual_seed", *CUDA_SEEDS)
 _SEEDING_NAME = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
 #: Functions that many projects have, and that seed more than one generator.
 _SEEDING_CALLS = (
-    "seed_everything set_seed set_seeds set_random_seed seed_all set_all_seeds setup_seed fix_seed init_seeds"
+    "seed_everything set_seed set_seeds set_random_seed set_random_seeds set_rng_seed set_global_seed set_global_seeds"
+    " set_torch_seed set_seed_everywhere seed_all set_all_seeds setup_seed setup_seeds fix_seed fix_seeds"
+    " fix_random_seed fix_random_seeds init_seed init_seeds init_random_seed seed_torch torch_seed random_seed"
+    " same_seeds seed_rng set_deterministic set_determinism make_deterministic make_reproducible enable_full_determinism"
 ).split()
 _OWN_SEEDS = frozenset(("seed", "manual_seed", "manual_seed_all", "initial_seed"))
 #: Functions that seed for themselves: workers, tests, demonstrations of one input.
@@ -66,13 +29,15 @@ _NOT_THE_RUN = re.compile(r"worker|test|init_fn|example|sample|demo|__init__|__g
 _PROGRAM = re.compile(r"main|train|run|fit|seed", re.IGNORECASE)
 #: What is drawn for other things than training: ports, names.
 _HARMLESS = re.compile(r"port|name|path|url|addr|uuid|tmp|temp|color|colour|plot|show|fig|print|log", re.IGNORECASE)
+_COLOURS = re.compile(r"colou?r", re.IGNORECASE)
 
 
 class PartialSeeding(Rule):
     """## What it does
 
     Reports a program that seeds one of the global generators of `random`, NumPy and torch, and draws from another one
-    that nothing in the file seeds.
+    that nothing in the file seeds. A `DataLoader` that shuffles and the initial weights of layers draw from torch, and
+    so does what is seeded only for the GPUs; `train_test_split` without `random_state` draws from NumPy.
 
     ## Why is this bad?
 
@@ -125,23 +90,16 @@ class PartialSeeding(Rule):
         semantics = unit.semantics
         if not _seeds_the_run(call, semantics) or _first_seed(semantics) is not call or _seeds_otherwise(semantics):
             return
-        for source in _SOURCES:
-            if any(True for _ in _calls(semantics, source.seeds)):
+        for generator in GENERATORS:
+            if may_be_seeded(semantics, generator):
                 continue
-            draw = next((draw for draw in _calls(semantics, source.draws) if _matters(draw)), None)
+            draw = next((draw for draw in draws_from(semantics, generator) if _matters(draw)), None)
             if draw is not None:
                 seeded = ast.unparse(call.func)
                 drawing = ast.unparse(draw.func)
-                message = f"`{seeded}` is called, but nothing seeds {source.shown}, which `{drawing}` draws from."
+                message = f"`{seeded}` is called, but nothing seeds {generator.shown}, which `{drawing}` draws from."
                 yield self.found(call, message, related=[(draw, "drawn from an unseeded generator")])
                 return
-
-
-def _calls(semantics: Semantics, names: tuple[str, ...]) -> Iterator[ast.Call]:
-    for name in names:
-        for call in semantics.module.calls_of(name.rpartition(".")[2]):
-            if semantics.is_named(call.func, name):
-                yield call
 
 
 def _seeds_the_run(call: ast.Call, semantics: Semantics) -> bool:
@@ -176,13 +134,13 @@ def _is_for_next_draw(call: ast.Call, function: FunctionNode, semantics: Semanti
     statement = statement_of(call)
     block = block_of(statement)
     following = block[block.index(statement) + 1 :][:1]
-    sources = [source for source in _SOURCES if semantics.is_named(call.func, *source.seeds)]
-    draws = [draw for source in sources for draw in _calls(semantics, source.draws)]
+    seeded = [generator for generator in GENERATORS if semantics.is_named(call.func, *generator.seeds)]
+    draws = [draw for generator in seeded for draw in draws_from(semantics, generator)]
     return any(contains(item, draw) for item in following for draw in draws)
 
 
 def _first_seed(semantics: Semantics) -> ast.Call | None:
-    return next((call for call in _calls(semantics, _SEEDS) if _seeds_the_run(call, semantics)), None)
+    return next((call for call in calls_named(semantics, _SEEDS) if _seeds_the_run(call, semantics)), None)
 
 
 def _seeds_otherwise(semantics: Semantics) -> bool:
@@ -203,10 +161,22 @@ def _matters(draw: ast.Call) -> bool:
     function = enclosing_function(draw)
     if function is not None and _HARMLESS.search(function.name):
         return False
+    if not _is_direct(draw):
+        return True
     holder: ast.AST | None = draw
     while holder is not None and not isinstance(holder, ast.stmt):
         holder = parent_of(holder)
-    return holder is None or isinstance(holder, ast.FunctionDef | ast.ClassDef) or not _HARMLESS.search(_header(holder))
+    if holder is None or isinstance(holder, ast.FunctionDef | ast.ClassDef):
+        return True
+    # `random.shuffle(file_names)` draws no name.
+    around = _header(holder).replace(ast.unparse(draw), "")
+    return not _HARMLESS.search(around) and not _COLOURS.search(ast.unparse(draw))
+
+
+def _is_direct(draw: ast.Call) -> bool:
+    """Whether a call gives what it draws, which may be for anything: not a loader or a layer."""
+    name = draw.func.attr if isinstance(draw.func, ast.Attribute) else getattr(draw.func, "id", "")
+    return name[:1].islower()
 
 
 def _header(statement: ast.AST) -> str:
