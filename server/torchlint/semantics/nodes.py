@@ -72,12 +72,11 @@ def is_static(function: FunctionNode) -> bool:
 
 
 def position_of_parameter(parameter: ast.arg, function: FunctionNode) -> int | None:
-    """Where a call gives a parameter, from 0, without ``self``; None where only a keyword gives it."""
+    """Where a call gives a parameter, from 0, without ``self``; None for ``self`` and where only a keyword gives it."""
     positional = [*function.args.posonlyargs, *function.args.args]
-    if parameter not in positional:
-        return None
-    bound = isinstance(parent_of(function), ast.ClassDef) and not is_static(function)
-    return positional.index(parameter) - (1 if bound else 0)
+    if isinstance(parent_of(function), ast.ClassDef) and not is_static(function):
+        positional = positional[1:]
+    return positional.index(parameter) if parameter in positional else None
 
 
 def shortened(node: ast.AST, longest: int) -> str:

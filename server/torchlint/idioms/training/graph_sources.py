@@ -15,7 +15,7 @@ from torchlint import torch_api
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.graph_cuts import CUTTING_FUNCTIONS, CUTTING_METHODS
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import argument, enclosing_function, position_of_parameter
+from torchlint.semantics.nodes import argument, contains, enclosing_function, position_of_parameter
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -117,9 +117,22 @@ class _Follower:
                 else:
                     for element in elements:
                         self.value(element, (), frame)
+            case ast.ListComp() | ast.GeneratorExp():
+                self._comprehension(expression, path, frame)
             case ast.Call() if self._is_recorded(expression):
                 self.found.operations[expression] = None
                 self._call(expression, path, frame)
+
+    def _comprehension(self, made: ast.ListComp | ast.GeneratorExp, path: Path, frame: _Frame | None) -> None:
+        """``[f(x) for x in xs]``, whose i-th element comes from the i-th of ``xs``."""
+        self.value(made.elt, path[1:], frame)
+        for generator in made.generators:
+            names = {node.id for node in ast.walk(generator.target) if isinstance(node, ast.Name)}
+            if any(
+                isinstance(use, ast.Name) and use.id in names and contains(made.elt, use) for use in self.found.uses
+            ):
+                paired = len(made.generators) == 1 and not generator.ifs and isinstance(generator.target, ast.Name)
+                self.value(generator.iter, path[:1] if paired else (), frame)
 
     def _is_recorded(self, node: ast.AST) -> bool:
         return grad_mode_at(self._semantics, node).mode in (GradMode.ON, GradMode.AS_CALLED)

@@ -15,6 +15,7 @@ from torchlint.idioms.training.graph_sources import Sources, sources_of
 from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref, unknown_kind
+from torchlint.semantics.repeated_tests import with_repeated_tests_joined
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
@@ -260,4 +261,5 @@ def _violation(graphs: _Graphs, optimizer: Optimizer, backward: Action, call: as
             return (*old, vocabulary.BACKWARD) if gives else old
         return events(action)
 
-    return next(iter(violations(_TABLE, graphs.found.flow_for(classify), classify)), None)
+    flow = with_repeated_tests_joined(graphs.found.semantics, graphs.found.flow_for(classify))
+    return next(iter(violations(_TABLE, flow, classify)), None)

@@ -22,6 +22,8 @@ from torchlint.syntax import parent_of, part_of
 
 _CELLS = ("torch.nn.LSTMCell",)
 _PAIRS = ("torch.nn.LSTM",)
+#: How many classes of one model are looked through.
+_MOST_PARTS = 8
 _SINGLE = ("torch.nn.GRU", "torch.nn.RNN", "torch.nn.GRUCell", "torch.nn.RNNCell")
 
 
@@ -112,6 +114,8 @@ class RecurrentStateNotDetached(Rule):
         function = enclosing_function(call)
         if Duty.STEPS in owned_duties(semantics, function):
             return
+        if _is_retained(call) and not semantics.module.mentions_call("step"):
+            return  # gradients that are only looked at, layer after layer
         for place in (call, *(semantics.callers(function) if function is not None else ())):
             for loop in loops_around(place):
                 if runs_each_time(place, loop) and (place is call or runs_each_time(call, function)):
@@ -136,34 +140,23 @@ class RecurrentStateNotDetached(Rule):
 
     def _carried_attributes(self, semantics: Semantics, found: _Pass) -> Iterator[Diagnosis]:
         """States that a module keeps on itself: ``out, self.hidden = self.rnn(x, self.hidden)`` in ``forward``."""
+        told: set[ast.expr] = set()
         for call in found.loss.calls:
             kind = semantics.kind(call.func)
-            owner = kind.class_node if kind is not None else None
-            forward = semantics.find_method(owner, "forward") if owner is not None else None
-            if owner is None or forward is None or not contains(found.loop, call):
+            if kind is None or kind.class_node is None or not contains(found.loop, call):
                 continue
-            for name in sorted({attribute.attr for attribute in self_attributes(forward)}):
-                writes = [
-                    write
-                    for write in semantics.module.attribute_writes(owner, name)
-                    if getattr(enclosing_function(write.statement), "name", "") != "__init__"
-                ]
-                if len(writes) != 1 or enclosing_function(writes[0].statement) is not forward:
-                    continue
-                write = writes[0]
-                if write.value is None or semantics.module.writes_attribute_of_others(name):
-                    continue
-                sources = sources_of(semantics, write.value, write.path)
-                reads = [use for use in sources.uses if isinstance(use, ast.Attribute) and use.attr == name]
-                if sources.calls and reads and not _is_changed_otherwise(semantics, owner, name):
-                    yield self._diagnosis(write.value, [f"self.{name}"], found, [])
+            for owner in _with_parts(semantics, kind.class_node):
+                for name, value in _kept_states(semantics, owner, found.loop):
+                    if value not in told:
+                        told.add(value)
+                        yield self._diagnosis(value, [f"self.{name}"], found, [])
 
     def _diagnosis(self, value: ast.expr, names: list[str], found: _Pass, fixes: list[FixPlan]) -> Diagnosis:
         shown = " and ".join(f"`{name}`" for name in dict.fromkeys(names))
         verb, have = ("carry", "have") if len(names) > 1 else ("carries", "has")
         again = (
             "each backward pass goes through all iterations before it"
-            if any(item.arg == "retain_graph" for item in found.backward.keywords)
+            if _is_retained(found.backward)
             else "the next `backward()` would go into a graph that is freed"
         )
         message = f"{shown} {verb} the autograd graph of this iteration into the next, where {again}."
@@ -180,6 +173,10 @@ class RecurrentStateNotDetached(Rule):
         text = [line for line in lines if line is not None]
         title = f"Insert `{text[0]}`"
         return [FixPlan(title, "unsafe", lambda edit: _insert(edit, found.place, text))]
+
+
+def _is_retained(backward: ast.Call) -> bool:
+    return any(item.arg == "retain_graph" for item in backward.keywords)
 
 
 def _assigned_in(semantics: Semantics, loop: LoopNode) -> Iterator[Definition]:
@@ -214,6 +211,50 @@ def _is_carried(semantics: Semantics, use: ast.Name, definition: Definition, fou
     if any(contains(found.loop, other.node) for other in others):
         return False  # set anew in the loop, now and then
     return use in found.loss.uses
+
+
+def _with_parts(semantics: Semantics, owner: ast.ClassDef) -> list[ast.ClassDef]:
+    """A module class and the classes of the file whose objects its constructor builds, and so on."""
+    found = [owner]
+    for one in found:
+        constructor = semantics.find_method(one, "__init__")
+        for call in nodes_within(constructor, ast.Call) if constructor is not None else ():
+            part = semantics.local_class(call.func) if isinstance(call, ast.Call) else None
+            if part is not None and part not in found and len(found) < _MOST_PARTS:
+                found.append(part)
+    return found
+
+
+def _kept_states(semantics: Semantics, owner: ast.ClassDef, loop: LoopNode) -> Iterator[tuple[str, ast.expr]]:
+    """The attributes that ``forward`` sets to what it made of them, with the value; nothing in the loop resets them."""
+    forward = semantics.find_method(owner, "forward")
+    if forward is None:
+        return
+    for name in sorted({attribute.attr for attribute in self_attributes(forward)}):
+        writes = semantics.module.attribute_writes(owner, name)
+        states = [write for write in writes if enclosing_function(write.statement) is forward]
+        resets = {getattr(enclosing_function(write.statement), "name", "") for write in writes} - {forward.name}
+        if len(states) != 1 or states[0].value is None or semantics.module.writes_attribute_of_others(name):
+            continue
+        sources = sources_of(semantics, states[0].value, states[0].path)
+        reads = [use for use in sources.uses if isinstance(use, ast.Attribute) and use.attr == name]
+        if not sources.calls or not reads or _is_changed_otherwise(semantics, owner, name):
+            continue
+        if not _may_run_in(semantics, resets - {"__init__"}, loop) and not _may_run_in(semantics, resets, forward):
+            yield name, states[0].value
+
+
+def _may_run_in(semantics: Semantics, methods: set[str], place: ast.AST) -> bool:
+    """Whether a loop or function may call one of these methods, by itself or through functions of the file that do."""
+    names = [*methods]
+    for name in names:
+        for call in semantics.module.calls_of(name):
+            if contains(place, call):
+                return True
+            caller = getattr(enclosing_function(call), "name", "__init__")
+            if caller not in names and caller != "__init__":
+                names.append(caller)
+    return False
 
 
 def _is_changed_otherwise(semantics: Semantics, owner: ast.ClassDef, name: str) -> bool:
