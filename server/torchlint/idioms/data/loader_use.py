@@ -203,12 +203,46 @@ def iterated_loaders(semantics: Semantics, iterable: ast.expr, depth: int = 0) -
             for write in semantics.module.attribute_writes(node, attribute) if node is not None else ():
                 yield from _at(semantics, write.value, write.path, depth + 1)
         case ast.Subscript(value=base, slice=index):
-            container = semantics.value_of(base)
             key = semantics.literal(index)
-            if isinstance(container, ast.Dict) and key is not UNKNOWN:
-                for entry, value in zip(container.keys, container.values, strict=True):
-                    if semantics.literal(entry) == key:
-                        yield from iterated_loaders(semantics, value, depth + 1)
+            for container in _containers(semantics, base, depth + 1):
+                for value in _entries(semantics, container, key):
+                    yield from iterated_loaders(semantics, value, depth + 1)
+
+
+def _containers(semantics: Semantics, expression: ast.expr, depth: int) -> Iterator[ast.Dict | ast.DictComp]:
+    """The dicts that a value may be: through names, attributes, parameters, and functions of this file."""
+    if depth > 2 * _DEEPEST:
+        return
+    match semantics.value_of(expression):
+        case ast.Dict() | ast.DictComp() as container:
+            yield container
+        case ast.Name() as name:
+            for definition in semantics.definitions(name):
+                function = None
+                if definition.kind is Binding.PARAMETER and isinstance(definition.node, ast.arg):
+                    function = enclosing_function_of_parameter(definition.node)
+                if function is not None and isinstance(definition.node, ast.arg):
+                    for value in semantics.given_for(definition.node, function):
+                        yield from _containers(semantics, value, depth + 1)
+        case ast.Attribute(value=owner, attr=attribute):
+            node = semantics.class_of_self(owner)
+            for write in semantics.module.attribute_writes(node, attribute) if node is not None else ():
+                if write.value is not None and not write.path:
+                    yield from _containers(semantics, write.value, depth + 1)
+        case ast.Call(func=function_name):
+            called = called_function(semantics, function_name)
+            for value in semantics.returned_values(called) if called is not None else ():
+                yield from _containers(semantics, value, depth + 1)
+
+
+def _entries(semantics: Semantics, container: ast.Dict | ast.DictComp, key: object) -> Iterator[ast.expr]:
+    """What a dict holds under a key; everything that it holds where the key is not known."""
+    if isinstance(container, ast.DictComp):
+        yield container.value
+        return
+    for entry, value in zip(container.keys, container.values, strict=True):
+        if key is UNKNOWN or semantics.literal(entry) == key:
+            yield value
 
 
 def _by_definition(semantics: Semantics, definition: Definition, depth: int) -> Iterator[ast.Call]:

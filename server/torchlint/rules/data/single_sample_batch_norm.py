@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from torchlint.idioms.data.augmentation import whole_dataset
 from torchlint.idioms.data.loader_use import Phase, called_function, stated_phase, trained_loaders, training_loops
 from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument, stated_number
-from torchlint.idioms.values.dataflow import shaping_operations
+from torchlint.idioms.modules.single_value_norms import single_value_norms
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
-from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
 
-_NORM = "torch.nn.BatchNorm1d"
-_KEEP_SHAPE = frozenset(
-    f"torch.nn.{name}" for name in "Identity Dropout ReLU LeakyReLU ELU SELU GELU SiLU Tanh Sigmoid ReLU6 PReLU".split()
-)
+#: A call of one of these stands in every file that there is something to say about.
+_MENTIONED = (
+    "BatchNorm1d BatchNorm2d BatchNorm3d DeepLabHead ASPP DeepLabV3 DeepLabV3Plus deeplabv3_resnet50 "
+    "deeplabv3_resnet101 deeplabv3_mobilenet_v3_large"
+).split()
 #: Samples of the training sets of torchvision 0.28.
 _SIZES = {
     "torchvision.datasets.MNIST": (60000, 10000),
@@ -31,8 +32,9 @@ _SIZES = {
 class SingleSampleBatchNorm(Rule):
     """## What it does
 
-    Reports a `DataLoader` without `drop_last=True` that a model is trained on which normalizes features after a
-    `Linear` layer with `BatchNorm1d`.
+    Reports a `DataLoader` without `drop_last=True` that a model is trained on which normalizes one value for each
+    channel of a sample: with `BatchNorm1d` after a `Linear` layer, or with any batch norm after pooling all places
+    (`AdaptiveAvgPool2d(1)`), as DeepLab does.
 
     ## Why is this bad?
 
@@ -85,7 +87,7 @@ class SingleSampleBatchNorm(Rule):
     name = "single-sample-batch-norm"
     level = Level.HINT
     fix = FixKind.UNSAFE
-    summary = "A last batch of one sample raises in `BatchNorm1d`."
+    summary = "A last batch of one sample raises in a batch norm over features."
 
     @on_call(LOADER)
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
@@ -93,7 +95,9 @@ class SingleSampleBatchNorm(Rule):
         given = loader_argument(call, "drop_last")
         if has_unknown_arguments(call) or (given is not None and semantics.literal(given) is not False):
             return
-        if loader_argument(call, "batch_sampler") is not None or not semantics.module.mentions_call("BatchNorm1d"):
+        if loader_argument(call, "batch_sampler") is not None or not any(
+            semantics.module.mentions_call(name) for name in _MENTIONED
+        ):
             return
         if call not in trained_loaders(semantics) or _leaves_no_single(call, semantics):
             return
@@ -103,12 +107,15 @@ class SingleSampleBatchNorm(Rule):
         found = next(_norms_in(loops, semantics), None)
         if found is None:
             return
-        message = f"If one sample is left for the last batch, `{ast.unparse(found.func)}` of {_model(found)} raises."
+        shown = f"`{ast.unparse(found.func)}`"
+        whose = f"{shown} of {_model(found)}" if "BatchNorm" in shown else f"the pooling branch of {shown}"
+        message = f"If one sample is left for the last batch, {whose} raises."
         if given is None:
             fix = FixPlan("Add `drop_last=True`", "unsafe", lambda edit: edit.add_keyword(call, "drop_last", "True"))
         else:
             fix = FixPlan("Set `drop_last=True`", "unsafe", lambda edit: edit.replace(given, "True"))
-        fixes = [fix] if given is None or isinstance(given, ast.Constant) else []
+        shared = isinstance(parent_of(call), ast.DictComp)  # by training and evaluation
+        fixes = [fix] if (given is None or isinstance(given, ast.Constant)) and not shared else []
         yield self.found(call, message, related=[(found, "normalizes over the batch")], fixes=fixes)
 
 
@@ -128,41 +135,8 @@ def _norms_in(loops: tuple[ast.For, ...], semantics: Semantics) -> Iterator[ast.
         for call in nodes_within(body, ast.Call):
             assert isinstance(call, ast.Call)
             kind = semantics.kind(call.func)
-            if kind is None or kind.what is not What.MODULE:
-                continue
-            if kind.class_node is not None:
-                forward = semantics.find_method(kind.class_node, "forward")
-                yield from _norms_of_class(kind.class_node, forward, semantics)
-            elif kind.origin == "torch.nn.Sequential" and isinstance(kind.node, ast.Call):
-                yield from _norms_after_linear(kind.node, semantics)
-
-
-def _norms_of_class(node: ast.ClassDef, forward: FunctionNode | None, semantics: Semantics) -> Iterator[ast.Call]:
-    """The norms that ``forward`` applies to what a linear layer gives, and those in its Sequentials."""
-    if forward is None:
-        return
-    for call in nodes_within(forward, ast.Call):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
-            continue
-        kind = semantics.kind(call.func)
-        if kind is None or not isinstance(kind.node, ast.Call):
-            continue
-        if kind.origin == _NORM:
-            operations = shaping_operations(semantics, call.args[0])
-            if operations and all(operation.name == "torch.nn.Linear" for operation in operations):
-                yield kind.node
-        elif kind.origin == "torch.nn.Sequential":
-            yield from _norms_after_linear(kind.node, semantics)
-
-
-def _norms_after_linear(sequential: ast.Call, semantics: Semantics) -> Iterator[ast.Call]:
-    flat = False
-    for layer in sequential.args:
-        made = semantics.value_of(layer)
-        name = semantics.name(made.func) if isinstance(made, ast.Call) else ""
-        if name == _NORM and flat and isinstance(made, ast.Call):
-            yield made
-        flat = name == "torch.nn.Linear" or (flat and (name in _KEEP_SHAPE or name == _NORM))
+            if kind is not None and kind.what is What.MODULE:
+                yield from single_value_norms(semantics, kind)
 
 
 def _leaves_no_single(call: ast.Call, semantics: Semantics) -> bool:
