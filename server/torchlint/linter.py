@@ -6,11 +6,12 @@ import ast
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from torchlint.finding import Finding, Fix, Problem, Related, TextEdit
 from torchlint.fixes import Editor, FixImpossible, apply_edits, minimal_edits
+from torchlint.frozen import dataclass
 from torchlint.rules import Diagnosis, FixPlan, Rule, all_rules
 from torchlint.rules.dispatch import Dispatcher
 from torchlint.semantics.memo import Memo

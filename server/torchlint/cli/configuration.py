@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from torchlint.finding import Severity
+from torchlint.frozen import dataclass
 from torchlint.settings import Selection, Settings, SettingsError, SettingsResolver, read_settings
 from torchlint.settings.selection import specificity
 

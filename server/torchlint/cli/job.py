@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from torchlint.cli.configuration import Options
+from torchlint.frozen import dataclass
 from torchlint.reports import Look, Tally
 
 if TYPE_CHECKING:

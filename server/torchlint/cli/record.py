@@ -6,11 +6,12 @@ Written as JSON and read with suspicion: a record that is not exactly what this 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib.util import source_hash
 from typing import TYPE_CHECKING, Any
 
 from torchlint.finding import Finding, Fix, Problem, Related, Severity, TextEdit
+from torchlint.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,9 +12,10 @@ import gc
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from torchlint.frozen import dataclass
 from torchlint.lsp.reports import Report, reports
 
 if TYPE_CHECKING:

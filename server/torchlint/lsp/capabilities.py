@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder, get_capability
 
+from torchlint.frozen import dataclass
 from torchlint.text import Encoding
 
 

@@ -7,12 +7,12 @@ cells of a notebook. A *snapshot* is the immutable state of a program that an an
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from torchlint.frozen import dataclass
 from torchlint.text import Document, Encoding, LineIndex, document_from_cells
 from torchlint.text.decoding import newline_of
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pygls.uris import to_fs_path
 
+from torchlint.frozen import dataclass
 from torchlint.settings import (
     SETTINGS_FILES,
     Origin,

@@ -7,13 +7,13 @@ spliced into the message as it is.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
 from torchlint.finding import Severity
+from torchlint.frozen import dataclass
 from torchlint.text import LineIndex
 
 if TYPE_CHECKING:

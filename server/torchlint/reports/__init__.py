@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchlint.frozen import dataclass
 from torchlint.reports.concise import concise
 from torchlint.reports.full import full
 from torchlint.reports.json_array import json_objects

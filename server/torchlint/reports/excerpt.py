@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from torchlint.frozen import dataclass
 from torchlint.reports.look import Look, displayed
 from torchlint.text import LineIndex
 

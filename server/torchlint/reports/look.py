@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 
 from click import style
 
 from torchlint.finding import Severity
+from torchlint.frozen import dataclass
 
 _TAB_STOP = 4
 _SEVERITY_COLOURS = {

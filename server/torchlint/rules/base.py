@@ -21,12 +21,12 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
 from torchlint.finding import Applicability, Severity
 from torchlint.fixes.editor import Editor
+from torchlint.frozen import dataclass
 
 
 class Level(Enum):

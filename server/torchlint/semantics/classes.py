@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import nodes_within

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.flow import (
     Action,
     Flow,

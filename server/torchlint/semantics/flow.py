@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.scopes import FunctionNode
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, IntEnum
+
+from torchlint.frozen import dataclass
 
 
 class What(Enum):

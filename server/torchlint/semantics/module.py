@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.index import (
     PartIndex,
     attributes_read,

@@ -8,8 +8,9 @@ that led there, for the message.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.flow import (
     Action,
     Attempt,

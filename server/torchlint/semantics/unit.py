@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.expansion import Expander
 from torchlint.semantics.flow import EMPTY, Flow, only_passes_on

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from torchlint.frozen import dataclass
 from torchlint.text import comments
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchlint.finding import Severity
+from torchlint.frozen import dataclass
 from torchlint.settings.errors import SettingsError, place_of, suggestion
 from torchlint.settings.selection import RuleLike, Selection, is_group, is_known, specificity, words
 from torchlint.torch_api.torch_range import TorchRange

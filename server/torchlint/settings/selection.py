@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
+
+from torchlint.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from torchlint.frozen import dataclass
 
 _PLAIN = r"""[^"'#()\[\]{}\\\r\n]*"""
 _STRING = r'"(?!"")[^"\\\r\n]*"|' + r"'(?!'')[^'\\\r\n]*'"

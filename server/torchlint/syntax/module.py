@@ -6,9 +6,10 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
+from torchlint.frozen import dataclass
 from torchlint.syntax.lexing import LogicalLine, count_rows, logical_lines, suspicious_strings
 from torchlint.syntax.part import Part, PartKind, parse_class_header, parse_member, parse_statement
 

@@ -8,9 +8,10 @@ each of its parts starts.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from torchlint.frozen import dataclass
 from torchlint.syntax.lexing import count_rows
 from torchlint.syntax.recovery import Recovered, parse_with_recovery
 

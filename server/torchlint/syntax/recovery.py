@@ -11,7 +11,8 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from torchlint.frozen import dataclass
 
 #: A part with more broken statements than this is given up as a whole.
 _MOST_ATTEMPTS = 12

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from torchlint.frozen import dataclass
 from torchlint.text.lines import LineIndex
 from torchlint.text.logical import LogicalLines
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from torchlint.frozen import dataclass
 from torchlint.text.lines import LineIndex
 from torchlint.text.strings import string_end
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from torchlint.frozen import dataclass
 from torchlint.text.document import Cell, Document, DocumentError, Mask
 from torchlint.text.json_spans import elements, members
 from torchlint.text.lines import LineIndex

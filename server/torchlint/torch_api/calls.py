@@ -7,9 +7,10 @@ Results were found by calling with typical arguments, parameters from signatures
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal, cast
+
+from torchlint.frozen import dataclass
 
 from .names import canonical
 from .tables import table

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from torchlint.frozen import dataclass
 
 from .calls import Signature
 from .names import canonical

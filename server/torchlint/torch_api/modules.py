@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, Literal
+
+from torchlint.frozen import dataclass
 
 from .classes import role
 from .names import canonical

@@ -5,8 +5,10 @@ A name is looked up as code writes it (`torch.utils.model_zoo.load_url`), then b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
+
+from torchlint.frozen import dataclass
 
 from .names import canonical
 from .tables import table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.data.loaders import LOADER, all_loaders, loader_argument
 from torchlint.semantics.nodes import element_of, enclosing_function, has_unknown_arguments
 from torchlint.semantics.scopes import Binding

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.layer_order import Applied, applied, opened
 from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.semantics.module import ModuleFacts

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.member_lists import members_of_call, members_of_class
 from torchlint.idioms.modules.straight_line import is_batch_size, layer_like
 from torchlint.semantics.classes import ClassView, self_attributes

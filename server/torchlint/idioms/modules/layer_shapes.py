@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.layer_order import Applied
 from torchlint.idioms.modules.layer_sizes import LayerSizes, layer_argument, sizes_of_construction, whole_number
 from torchlint.semantics.nodes import argument, has_unknown_arguments

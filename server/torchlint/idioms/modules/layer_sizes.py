@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import given_arguments
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.nodes import enclosing_function

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode

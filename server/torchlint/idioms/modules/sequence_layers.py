@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.data.loader_use import called_function
 from torchlint.idioms.data.loaders import default_of
 from torchlint.idioms.modules.layer_sizes import layer_argument

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import argument, has_unknown_arguments

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.vocabulary import Training
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.nodes import nodes_within

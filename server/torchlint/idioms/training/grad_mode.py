@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from enum import Enum
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What

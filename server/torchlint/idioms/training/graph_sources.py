@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.graph_cuts import CUTTING_FUNCTIONS, CUTTING_METHODS
 from torchlint.semantics.kinds import What

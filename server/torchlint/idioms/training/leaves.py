@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.graph_cuts import changes_in_place
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within

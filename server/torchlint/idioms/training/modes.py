@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import given_arguments
 from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.gradient_actions import called_name, is_backward

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.nodes import argument, enclosing_function, is_static, nodes_within
 from torchlint.semantics.scopes import Binding, FunctionNode

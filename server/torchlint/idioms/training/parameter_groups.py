@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of

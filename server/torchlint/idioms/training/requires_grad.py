@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.vocabulary import block_of, statement_of

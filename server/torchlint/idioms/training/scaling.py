@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Training
 from torchlint.semantics.flow import Action, Ref

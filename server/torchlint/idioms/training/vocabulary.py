@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.construction import attribute_keeping, constructions, modules_given
 from torchlint.idioms.training.gradient_actions import (
     HARMLESS,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.einsum import Equation, equation_of
 from torchlint.idioms.values.formulas import same
 from torchlint.semantics.literals import literal_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, nodes_within, position_of_parameter

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.dataflow import last_operations
 from torchlint.idioms.values.formulas import (
     applied,

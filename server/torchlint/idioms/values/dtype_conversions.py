@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, has_unknown_arguments

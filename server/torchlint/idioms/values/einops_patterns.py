@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from torchlint.frozen import dataclass
 
 _ELLIPSIS = "..."
 

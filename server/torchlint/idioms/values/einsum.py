@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import Semantics
 

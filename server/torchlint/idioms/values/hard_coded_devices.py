@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.dataflow import Operation, last_operations
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, contains

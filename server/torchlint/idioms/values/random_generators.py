@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.data.loaders import LOADER, loader_argument
 from torchlint.semantics.nodes import argument
 from torchlint.semantics.scopes import dotted

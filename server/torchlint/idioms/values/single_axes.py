@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.layer_sizes import layer_argument, sizes_of_construction, whole_number
 from torchlint.idioms.values.dataflow import Operation, last_operations
 from torchlint.idioms.values.origins import arguments_after, operation_of

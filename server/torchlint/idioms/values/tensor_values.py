@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.semantics import Semantics
 

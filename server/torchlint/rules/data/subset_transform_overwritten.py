@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.index import index_of
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within

@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint.fixes.editor import Editor, FixImpossible
+from torchlint.frozen import dataclass
 from torchlint.idioms.data.samplers import distributed_samplers, loaders_in
 from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.frameworks import Duty, owned_duties

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.formulas import applied, complement, terms, without_epsilon
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.literals import literal_of

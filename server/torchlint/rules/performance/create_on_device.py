@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint.finding import Severity
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
 from torchlint.fixes.editor import Editor
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.creations import creation_of
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.hard_coded_devices import hard_coded_move

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from torchlint.fixes.editor import Editor
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.kinds import What

@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import statement_of, training_of
 from torchlint.idioms.values.cuda import moves_to_cuda

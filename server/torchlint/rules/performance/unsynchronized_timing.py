@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from torchlint import torch_api
 from torchlint.fixes.editor import Editor
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.vocabulary import block_of
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.gpu_tensors import moved_to_gpu

@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.surroundings.called_code import code_run_by, function_run_by
 from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method, on_reference

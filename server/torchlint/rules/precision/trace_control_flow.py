@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.surroundings.called_code import function_run_by, is_decorated
 from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call

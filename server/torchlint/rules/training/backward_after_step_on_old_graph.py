@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.training import vocabulary
 from torchlint.idioms.training.frameworks import Duty, owned_duties

@@ -3,10 +3,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor, FixImpossible
+from torchlint.frozen import dataclass
 from torchlint.idioms.training import vocabulary
 from torchlint.idioms.training.accumulation import Guard, guards_of
 from torchlint.idioms.training.frameworks import Duty, owned_duties

@@ -3,9 +3,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.gradient_graph import is_foreign, loss_of
 from torchlint.idioms.training.graph_cuts import Cut, changes_in_place, cut_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.asked_modules import OF_MODULES, AskedModules
 from torchlint.idioms.modules.module_uses import uses_of
 from torchlint.idioms.surroundings.stated import is_stated

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from torchlint.fixes.editor import Editor
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_graph import loss_of
 from torchlint.idioms.training.graph_sources import Sources, sources_of

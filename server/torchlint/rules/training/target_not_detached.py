@@ -3,11 +3,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint import torch_api
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.asked_modules import AskedModules, network_of
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.training.gradient_graph import is_foreign, loss_of

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from torchlint.fixes.editor import Editor
+from torchlint.frozen import dataclass
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.unit import Unit
