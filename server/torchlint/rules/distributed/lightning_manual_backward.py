@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torchlint.idioms.training.lightning import is_lightning_module
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import literal_of
@@ -12,7 +13,6 @@ from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
-_LIGHTNING = ("pytorch_lightning.", "lightning.")
 _SWITCH = "automatic_optimization"
 #: Hooks of a LightningModule whose default does what the author does there.
 _HOOKS = frozenset(("backward", "manual_backward", "optimizer_step", "optimizer_zero_grad", "configure_optimizers"))
@@ -89,7 +89,7 @@ class LightningManualBackward(Rule):
     @on_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        if view.method("training_step") is None or not _is_lightning_only(view):
+        if view.method("training_step") is None or not is_lightning_module(view.semantics, view.node):
             return
         if _may_be_manual(view):
             return
@@ -112,28 +112,6 @@ def _message(item: _ByHand, semantics: Semantics) -> str:
     if item.what == "backward":
         return f"`{call}` in a training step: `{_SWITCH}` is on, and Lightning runs the backward pass again."
     return f"`{call}` in a training step: `{_SWITCH}` is on, and Lightning steps this optimizer again."
-
-
-def _is_lightning_only(view: ClassView) -> bool:
-    """Whether a class is a LightningModule, and all its bases are known."""
-    semantics = view.semantics
-    queue, seen, lightning = [view.node], set[ast.ClassDef](), False
-    while queue:
-        node = queue.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        for base in node.bases:
-            local = semantics.local_class(base)
-            if local is not None:
-                queue.append(local)
-                continue
-            names = semantics.names(base)
-            if names and all(name.startswith(_LIGHTNING) and name.endswith(".LightningModule") for name in names):
-                lightning = True
-            elif not names or not all(name.startswith(("torch.", "abc.", "typing.")) for name in names):
-                return False
-    return lightning
 
 
 def _may_be_manual(view: ClassView) -> bool:
