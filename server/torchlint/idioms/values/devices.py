@@ -28,3 +28,16 @@ def device_evidence(semantics: Semantics, expression: ast.expr) -> Grade | None:
             return Grade.LIKELY
         case _:
             return None
+
+
+def is_dtype_only(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a ``.to(...)`` changes the dtype and nothing else."""
+    given = [*call.args, *(item.value for item in call.keywords)]
+    return len(given) == 1 and _is_dtype(given[0], semantics)
+
+
+def _is_dtype(expression: ast.expr, semantics: Semantics) -> bool:
+    kind = semantics.kind(expression)
+    if kind is not None:
+        return kind.what is What.DTYPE
+    return isinstance(expression, ast.Attribute) and expression.attr == "dtype"

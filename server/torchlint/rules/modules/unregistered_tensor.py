@@ -3,22 +3,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint import torch_api
-from torchlint.idioms.modules.module_state import State, state_of
-from torchlint.idioms.values.tensors_made_here import MOVES, is_made_here
+from torchlint.idioms.values.input_tensors import is_input_tensor
+from torchlint.idioms.values.tensor_fates import Fate, fates_of
+from torchlint.idioms.values.tensors_made_here import is_made_here
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, FunctionNode
-from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
-#: What only looks at a tensor, wherever it is.
-_LOOKS = frozenset({"shape", "size", "dtype", "dim", "ndim", "numel", "item", "tolist", "data_ptr", "numpy"})
 #: Methods with which a class moves its tensors itself.
 _OWN_WAY = frozenset({"_apply", "to", "cuda", "half", "float", "__setattr__", "__getattr__"})
 _FRAMEWORKS = ("pytorch_lightning.", "lightning.")
+#: What makes all tensors of a program somewhere else.
+_DEFAULTS = frozenset({"set_default_device", "set_default_tensor_type"})
 
 
 class UnregisteredTensor(Rule):
@@ -68,9 +67,9 @@ class UnregisteredTensor(Rule):
 
     ## Exceptions
 
-    Tensors that are moved where they are used, made with a device, or written again later; tensors of one number, and
-    single elements (`schedule[epoch]`), which may stay on the CPU; Lightning modules; classes that move their tensors
-    themselves.
+    Tensors that are moved where they are used, made with a device, or written again later; tensors of one number,
+    single elements (`schedule[epoch]`) and indices (`x[self.order]`), which may stay on the CPU; Lightning modules;
+    classes that move their tensors themselves.
 
     ## References
 
@@ -85,22 +84,25 @@ class UnregisteredTensor(Rule):
 
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        constructor = view.method("__init__")
-        if constructor is None or any(method.name in _OWN_WAY for method in view.methods):
+        if view.method("__init__") is None or any(method.name in _OWN_WAY for method in view.methods):
             return
         if any(name.startswith(_FRAMEWORKS) for name in view.semantics.ancestors(view.node)):
             return
+        if view.semantics.module.mentions_any_call(_DEFAULTS):
+            return
+        making = _making(view)
+        running: frozenset[FunctionNode] | None = None
         for name in view.attributes:
-            writes = view.writes(name)
-            if len(writes) != 1 or enclosing_function(writes[0].statement) is not constructor:
+            plain = _plain_tensors(name, view, making)
+            if not plain:
                 continue
-            if not _is_plain_tensor(writes[0], view.semantics):
-                continue
-            use = _use_in_forward(name, view)
+            if running is None:
+                running = _running(view) - making
+            use = _use_in_forward(name, view, running)
             if use is not None:
-                yield self._diagnosis(writes[0], use)
+                yield from (self._diagnosis(write, use) for write in plain)
 
-    def _diagnosis(self, write: AttributeWrite, use: ast.Attribute) -> Diagnosis:
+    def _diagnosis(self, write: AttributeWrite, use: ast.expr) -> Diagnosis:
         statement, value = write.statement, write.value
         assert value is not None
         fixes = []
@@ -124,109 +126,83 @@ class UnregisteredTensor(Rule):
         )
 
 
-def _is_plain_tensor(write: AttributeWrite, semantics: Semantics) -> bool:
-    """Whether a tensor of several numbers is made on the CPU, from nothing that could be elsewhere."""
-    value = write.value
-    return value is not None and not write.path and not write.augmented and is_made_here(value, semantics)
+def _making(view: ClassView) -> frozenset[FunctionNode]:
+    """The constructor and those of bases in this file, with the methods that they call."""
+    classes = [view.node]
+    for node in classes:
+        classes += [base for base in view.semantics.local_bases(node) if base not in classes]
+    queue = [view.semantics.module.method(node, "__init__") for node in classes]
+    found: set[FunctionNode] = set()
+    while queue:
+        method = queue.pop()
+        if method is not None and method not in found:
+            found.add(method)
+            queue += [view.semantics.find_method(view.node, called.attr) for called in self_attributes(method)]
+    return frozenset(found)
 
 
-def _use_in_forward(name: str, view: ClassView) -> ast.Attribute | None:
-    """Where ``forward``, or a method that it calls, computes with an attribute; None if it moves it anywhere."""
-    found: ast.Attribute | None = None
-    for method in sorted(view.called_from("forward") - view.called_from("__init__"), key=lambda one: one.lineno):
-        for node in self_attributes(method):
-            if node.attr != name:
-                continue
-            if not isinstance(node.ctx, ast.Load):
-                return None
-            for use in _uses(node, method):
-                if _is_moved(use, view.semantics):
-                    return None
-                if found is None and _computes(use, view.semantics):
-                    found = node
+def _running(view: ClassView) -> frozenset[FunctionNode]:
+    """What runs when the module is called: ``forward`` with the methods that it calls, or those of its subclasses in
+    this file; all methods of a class that has none."""
+    if view.semantics.find_method(view.node, "forward") is not None:
+        return view.called_from("forward")
+    found: set[FunctionNode] = set()
+    for facts in view.semantics.module.classes():
+        if view.node in view.semantics.local_bases(facts.header):
+            found |= ClassView(view.semantics, facts.header).called_from("forward")
+    return frozenset(found or view.methods)
+
+
+def _plain_tensors(name: str, view: ClassView, making: frozenset[FunctionNode]) -> list[AttributeWrite]:
+    """Where the constructor, or a method that it calls, gives an attribute a tensor of the CPU; none of them where
+    another method may give it one, or where it may be something else than that, a parameter or None."""
+    found = []
+    for write in view.writes(name):
+        if enclosing_function(write.statement) in making:
+            if write.value is None:
+                continue  # `self.table: Tensor`
+            if write.path or write.augmented:
+                return []
+            if is_made_here(write.value, view.semantics):
+                found.append(write)
+            elif not _is_none_or_parameter(write, view):
+                return []
+        elif not write.augmented and not _reads_itself(write):
+            return []
     return found
 
 
-def _uses(node: ast.Attribute, method: FunctionNode) -> list[ast.expr]:
-    """Where a method uses what it reads: at the place, or all uses of the variable that holds it, or a part of it."""
-    read: ast.expr = node
-    parent = parent_of(node)
-    while isinstance(parent, ast.Subscript) and parent.value is read and not _may_be_one_number(parent):
-        read, parent = parent, parent_of(parent)
-    match parent:
-        case ast.Assign(targets=[ast.Name(id=held)], value=value) if value is read:
-            names = (name for name in nodes_within(method, ast.Name) if isinstance(name, ast.Name))
-            return [name for name in names if name.id == held and isinstance(name.ctx, ast.Load)]
-        case _:
-            return [node]
+def _is_none_or_parameter(write: AttributeWrite, view: ClassView) -> bool:
+    """Whether an attribute is given None, or a parameter that is not made of the tensor that it held before."""
+    if isinstance(write.value, ast.Constant):
+        return write.value.value is None
+    return view.semantics.is_call_to(write.value, "torch.nn.Parameter") and not _reads_itself(write)
 
 
-def _is_moved(node: ast.expr, semantics: Semantics) -> bool:
-    """Whether a use is followed by a move (``self.mask[:n].to(x.device)``), or hands the tensor to who may move it."""
-    current: ast.AST = node
-    parent = parent_of(current)
-    while isinstance(parent, ast.Attribute | ast.Subscript | ast.Call):
-        if isinstance(parent, ast.Attribute) and parent.attr in MOVES:
-            return True
-        if isinstance(parent, ast.Call) and parent.func is not current:
-            return _may_move(parent, semantics)
-        if isinstance(parent, ast.Subscript) and parent.value is not current:
-            return False
-        current, parent = parent, parent_of(parent)
-    if isinstance(parent, ast.keyword):
-        call = parent_of(parent)
-        return not isinstance(call, ast.Call) or _may_move(call, semantics)
-    return isinstance(parent, ast.Assign | ast.Return)
+def _reads_itself(write: AttributeWrite) -> bool:
+    """Whether an attribute is given what is computed from itself (``self.mean = 0.9 * self.mean + 0.1 * new``)."""
+    reads = nodes_within(write.value, ast.Attribute) if write.value is not None else ()
+    return any(isinstance(read, ast.Attribute) and read.attr == write.name for read in reads)
 
 
-def _may_move(call: ast.Call, semantics: Semantics) -> bool:
-    """Whether a call may move the tensor it is given: all but functions of torch, layers and methods of tensors."""
-    if semantics.name(call.func).startswith("torch.") or _is_layer(call, semantics):
-        return False
-    if not isinstance(call.func, ast.Attribute) or call.func.attr in MOVES:
-        return True
-    kind = semantics.kind(call.func.value)
-    return kind is None or not kind.is_tensor
+def _use_in_forward(name: str, view: ClassView, running: frozenset[FunctionNode]) -> ast.expr | None:
+    """Where ``forward``, or a method that it calls, computes with an attribute; None if it moves it anywhere."""
+    found: ast.expr | None = None
+    for method in sorted(running, key=lambda one: one.lineno):
+        for node in self_attributes(method):
+            if node.attr != name:
+                continue
+            for fate, _ in _fates(node, view):
+                if fate is Fate.MOVED:
+                    return None
+                found = found or node
+    return found
 
 
-def _is_layer(call: ast.Call, semantics: Semantics) -> bool:
-    """Whether a layer of torch that has weights is called."""
-    kind = semantics.kind(call.func)
-    return (
-        kind is not None
-        and kind.proven
-        and kind.is_module
-        and kind.class_node is None
-        and kind.origin.startswith("torch.nn.")
-        and state_of(kind, semantics) is State.WEIGHTS
-    )
-
-
-def _may_be_one_number(part: ast.Subscript) -> bool:
-    """Whether a part may be a single element, which may stay on the CPU: so may ``table[i]``, but not ``table[:n]``."""
-    given = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
-    return not any(
-        isinstance(item, ast.Slice) or (isinstance(item, ast.Constant) and item.value in (None, ...)) for item in given
-    )
-
-
-def _computes(node: ast.expr, semantics: Semantics) -> bool:
-    """Whether a use is an operand beside another tensor."""
-    current: ast.AST = node
-    parent = parent_of(current)
-    while isinstance(parent, ast.Subscript | ast.Attribute | ast.Call):
-        if isinstance(parent, ast.Attribute) and parent.attr in _LOOKS:
-            return False
-        if isinstance(parent, ast.Call) and parent.func is not current:
-            if _is_layer(parent, semantics):
-                return True
-            name = semantics.name(parent.func)
-            return name.startswith("torch.") and len(parent.args) > 1 and torch_api.returns_tensor(name)
-        if isinstance(parent, ast.Subscript) and (parent.value is not current or _may_be_one_number(parent)):
-            return False
-        current, parent = parent, parent_of(parent)
-    if isinstance(parent, ast.BinOp):
-        other = parent.right if parent.left is current else parent.left
-        kind = semantics.kind(other)
-        return kind is not None and kind.is_tensor
-    return False
+def _fates(node: ast.Attribute, view: ClassView) -> Iterator[tuple[Fate, ast.expr]]:
+    if isinstance(node.ctx, ast.Load):
+        yield from fates_of(view.semantics, node)
+        return
+    statement = parent_of(node)
+    if isinstance(statement, ast.AugAssign) and is_input_tensor(view.semantics, statement.value):
+        yield Fate.MEETS_INPUT, node
