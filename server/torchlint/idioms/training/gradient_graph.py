@@ -19,27 +19,35 @@ _BACKWARD_CALLS = frozenset(("backward", "grad", "manual_backward"))
 
 
 def carried_names(expression: ast.expr) -> Iterator[ast.Name]:
-    """The names whose graphs are part of the graph of an expression: arithmetic, tensor methods, ``scaler.scale``."""
+    """The names whose graphs are part of the graph of an expression."""
+    return (carrier for carrier in carriers(expression) if isinstance(carrier, ast.Name))
+
+
+def carriers(expression: ast.expr) -> Iterator[ast.Name | ast.Attribute | ast.Subscript]:
+    """The names, attributes and elements whose graphs are part of the graph of an expression: arithmetic, methods of
+    tensors, ``scaler.scale``, and ``allreduce`` of Horovod, through which gradients pass."""
     match expression:
-        case ast.Name():
+        case ast.Name() | ast.Attribute() | ast.Subscript():
             yield expression
         case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
-            yield from carried_names(left)
-            yield from carried_names(right)
+            yield from carriers(left)
+            yield from carriers(right)
         case ast.UnaryOp(operand=operand):
-            yield from carried_names(operand)
+            yield from carriers(operand)
         case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
-            yield from carried_names(scaled)
+            yield from carriers(scaled)
+        case ast.Call(func=ast.Attribute(attr="allreduce"), args=[averaged, *_]):
+            yield from carriers(averaged)
         case ast.Call(func=ast.Attribute(value=value, attr=method)) if method not in _CUTTING:
             facts = torch_api.tensor_method(method)
             if facts is not None and facts.returns in ("tensor", "self"):
-                yield from carried_names(value)
+                yield from carriers(value)
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             for element in elements:
-                yield from carried_names(element)
+                yield from carriers(element)
         case ast.Dict(values=values):
             for value in values:
-                yield from carried_names(value)
+                yield from carriers(value)
         case _:
             return
 

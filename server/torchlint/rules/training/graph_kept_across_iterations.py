@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
+from torchlint.idioms.training.kept_values import Kept, kept_in
 from torchlint.idioms.training.loops import LoopNode, loops_around
+from torchlint.idioms.training.loss_holders import holder_kept, holders_of, parts_kept
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Definition, FunctionNode, dotted
@@ -18,21 +20,12 @@ from torchlint.syntax import parent_of
 _NO_GRAD = ("torch.no_grad", "torch.inference_mode")
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """A statement that adds ``value`` to ``target``, or stores it there as it is."""
-
-    statement: ast.stmt
-    target: ast.Name | ast.Attribute
-    name: str
-    value: ast.expr
-    stored: bool
-
-
 class GraphKeptAcrossIterations(Rule):
     """## What it does
 
-    Reports a loss that is added to a running total or a container while it still carries its autograd graph.
+    Reports a loss that is added to a running total or a container while it still carries its autograd graph: by itself,
+    by a method of a class of the file (`meter.update(loss)`), or with what it came in (`outputs.append(output)` after
+    `output["loss"].backward()`).
 
     ## Why is this bad?
 
@@ -111,6 +104,7 @@ class GraphKeptAcrossIterations(Rule):
     ) -> Iterator[Diagnosis]:
         """What the loops around ``place``, the backward pass or a call of the function that holds it, keep."""
         loops = loops_around(place)
+        held = holders_of(semantics, backward, loops[-1]) if loops and place is backward else ()
         for kept in _all_kept_in(semantics, loops[-1]) if loops else ():
             direct = place is not backward and kept.value is place
             names = [
@@ -119,32 +113,40 @@ class GraphKeptAcrossIterations(Rule):
                 if not losses.keys().isdisjoint(semantics.definitions(name))
                 and not _is_cut_between(name, place, kept.statement)
             ]
+            parts = list(parts_kept(semantics, kept, held))
+            holder = holder_kept(semantics, kept, held)
             loop = next(loop for loop in loops if contains(loop, kept.statement))
-            if not (names or direct) or _is_without_grad(semantics, kept):
+            if not (names or parts or holder or direct) or _is_without_grad(semantics, kept):
                 continue
             outlives, reset = _life(semantics, kept, loop)
-            if outlives and not leads_to_backward(semantics, kept.name, enclosing_function(loop)):
-                single = not direct and all(losses.get(d, False) for n in names for d in semantics.definitions(n))
-                cut = ".item()" if single and _is_used_as_number(semantics, kept) else ".detach()"
-                yield self._diagnosis(kept, names or [place], cut, backward, loop, reset)
+            if not outlives or leads_to_backward(semantics, kept.name, enclosing_function(loop)):
+                continue
+            if holder is not None:
+                yield self._diagnosis(kept, holder.text, [], backward, loop, reset)
+                continue
+            carriers = [*names, *parts] or [place]
+            single = not direct and all(losses.get(d, False) for n in names for d in semantics.definitions(n))
+            cut = ".item()" if single and _is_used_as_number(semantics, kept) else ".detach()"
+            fix = FixPlan(f"Add `{cut}`", "unsafe", partial(_cut, carriers=carriers, cut=cut))
+            yield self._diagnosis(kept, ast.unparse(carriers[0]), [fix], backward, loop, reset)
 
     def _diagnosis(
-        self, kept: _Kept, carriers: Sequence[ast.expr], cut: str, backward: ast.Call, loop: LoopNode, reset: bool
+        self, kept: Kept, shown: str, fixes: Sequence[FixPlan], backward: ast.Call, loop: LoopNode, reset: bool
     ) -> Diagnosis:
-        shown = ast.unparse(carriers[0])
         until = " until it is reset" if reset else ""
         retained = any(item.arg in ("retain_graph", "create_graph") for item in backward.keywords)
         freed = (
             "with all activations" if retained else "of which `backward()` has freed the activations but not the nodes"
         )
         message = f"`{kept.name}` keeps the autograd graph of `{shown}` of every iteration{until}, {freed}."
-        fix = FixPlan(f"Add `{cut}`", "unsafe", lambda edit: _cut(edit, carriers, cut))
         related: list[tuple[ast.AST, str]] = [
             (backward, "backpropagated here"),
             (loop, "in each iteration of this loop"),
         ]
+        if kept.inner is not None:
+            related.append((kept.inner, "kept here"))
         severity = Severity.HINT if reset else None
-        return self.found(kept.statement, message, related=related, fixes=[fix], severity=severity)
+        return self.found(kept.statement, message, related=related, fixes=fixes, severity=severity)
 
 
 def _is_cut_between(name: ast.Name, place: ast.AST, statement: ast.stmt) -> bool:
@@ -166,41 +168,12 @@ def _is_cut_between(name: ast.Name, place: ast.AST, statement: ast.stmt) -> bool
     return False
 
 
-def _all_kept_in(semantics: Semantics, loop: LoopNode) -> tuple[_Kept, ...]:
-    """What ``_kept_in`` gives, gathered once for all backward passes in the loop."""
-    return semantics.module.memo.cached(("kept in", loop), lambda: tuple(_kept_in(loop)), ())
+def _all_kept_in(semantics: Semantics, loop: LoopNode) -> tuple[Kept, ...]:
+    """What ``kept_in`` gives, gathered once for all backward passes in the loop."""
+    return semantics.module.memo.cached(("kept in", loop), lambda: tuple(kept_in(semantics, loop)), ())
 
 
-def _kept_in(loop: LoopNode) -> Iterator[_Kept]:
-    """What a loop adds to something: ``t += v``, ``t = t + v``, ``t.append(v)``, ``t[i] = v``."""
-    for statement in nodes_within(loop, ast.AugAssign, ast.Assign, ast.Expr):
-        if enclosing_function(statement) is not enclosing_function(loop):
-            continue
-        match statement:
-            case ast.AugAssign(target=target, op=ast.Add() | ast.Sub(), value=value):
-                yield from _kept(statement, target, value)
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.BinOp(op=ast.Add()) as value):
-                for side, other in ((value.left, value.right), (value.right, value.left)):
-                    if dotted(side) == dotted(target):
-                        yield from _kept(statement, target, other)
-            case ast.Assign(targets=[ast.Subscript(slice=index) as target], value=value):
-                if not isinstance(index, ast.Constant):
-                    yield from _kept(statement, target, value, stored=True)
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=target), args=[value])):
-                yield from _kept(statement, target, value, stored=True)
-            case _:
-                pass
-
-
-def _kept(statement: ast.stmt, target: ast.expr, value: ast.expr, stored: bool = False) -> Iterator[_Kept]:
-    while isinstance(target, ast.Subscript):
-        target = target.value
-    name = dotted(target)
-    if name is not None and isinstance(target, ast.Name | ast.Attribute):
-        yield _Kept(statement, target, name, value, stored)
-
-
-def _life(semantics: Semantics, kept: _Kept, loop: LoopNode) -> tuple[bool, bool]:
+def _life(semantics: Semantics, kept: Kept, loop: LoopNode) -> tuple[bool, bool]:
     """Whether what a value is added to outlives the iteration, and whether the loop sets it anew now and then."""
     reset = False
     for binding in nodes_within(loop, ast.Assign, ast.AnnAssign):
@@ -235,7 +208,7 @@ def _is_limited(semantics: Semantics, value: ast.expr | None) -> bool:
     return semantics.is_call_to(value, "collections.deque")
 
 
-def _is_without_grad(semantics: Semantics, kept: _Kept) -> bool:
+def _is_without_grad(semantics: Semantics, kept: Kept) -> bool:
     """Whether a sum is made under ``no_grad``, so that it has no graph (what is stored keeps its own)."""
     current = parent_of(kept.statement)
     while current is not None and not kept.stored:
@@ -247,7 +220,7 @@ def _is_without_grad(semantics: Semantics, kept: _Kept) -> bool:
     return False
 
 
-def _is_used_as_number(semantics: Semantics, kept: _Kept) -> bool:
+def _is_used_as_number(semantics: Semantics, kept: Kept) -> bool:
     """Whether each use of a total is one that a Python number serves as well."""
     if not isinstance(kept.target, ast.Name):
         return False
@@ -262,7 +235,7 @@ def _is_used_as_number(semantics: Semantics, kept: _Kept) -> bool:
     return True
 
 
-def _takes_number(name: ast.Name, kept: _Kept) -> bool:
+def _takes_number(name: ast.Name, kept: Kept) -> bool:
     parent = parent_of(name)
     match parent:
         case ast.BinOp() | ast.FormattedValue() | ast.Compare():

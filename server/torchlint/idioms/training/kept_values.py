@@ -1,0 +1,140 @@
+"""What a loop adds to something or stores in it: by its own statements, or by a method of the file that does so."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
+from torchlint.idioms.training.gradient_graph import carried_names, leads_to_backward
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of_parameter
+from torchlint.semantics.scopes import FunctionNode, dotted
+from torchlint.semantics.semantics import Semantics
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A statement that adds ``value`` to ``target``, or stores it there as it is. ``inner``: the statement of a method
+    that does it, where the other is the call."""
+
+    statement: ast.stmt
+    target: ast.Name | ast.Attribute
+    name: str
+    value: ast.expr
+    stored: bool
+    inner: ast.stmt | None = None
+
+
+def kept_in(semantics: Semantics, loop: ast.AST) -> Iterator[Kept]:
+    """What a loop adds to something: ``t += v``, ``t = t + v``, ``t.append(v)``, ``t[i] = v``, ``meter.update(v)``."""
+    for statement in nodes_within(loop, ast.AugAssign, ast.Assign, ast.Expr):
+        assert isinstance(statement, ast.stmt)
+        if enclosing_function(statement) is enclosing_function(loop):
+            yield from _by_statement(statement)
+            yield from _by_method(semantics, statement, loop)
+
+
+def _by_statement(statement: ast.stmt) -> Iterator[Kept]:
+    match statement:
+        case ast.AugAssign(target=target, op=ast.Add() | ast.Sub(), value=value):
+            yield from _kept(statement, target, value)
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.BinOp(op=ast.Add()) as value):
+            for side, other in ((value.left, value.right), (value.right, value.left)):
+                if dotted(side) == dotted(target):
+                    yield from _kept(statement, target, other)
+        case ast.Assign(targets=[ast.Subscript(slice=index) as target], value=value):
+            if not isinstance(index, ast.Constant):
+                yield from _kept(statement, target, value, stored=True)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append", value=target), args=[value])):
+            yield from _kept(statement, target, value, stored=True)
+        case _:
+            pass
+
+
+def _kept(statement: ast.stmt, target: ast.expr, value: ast.expr, stored: bool = False) -> Iterator[Kept]:
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    name = dotted(target)
+    if name is not None and isinstance(target, ast.Name | ast.Attribute):
+        yield Kept(statement, target, name, value, stored)
+
+
+def _by_method(semantics: Semantics, statement: ast.stmt, loop: ast.AST) -> Iterator[Kept]:
+    """``meter.update(loss)``, where a class of the file has ``self.sum += value`` in ``update``."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return
+    call = statement.value
+    if not isinstance(call.func, ast.Attribute) or not (call.args or call.keywords):
+        return
+    meter, name = call.func.value, dotted(call.func.value)
+    if not isinstance(meter, ast.Name | ast.Attribute):
+        return
+    kind = semantics.kind(meter)
+    owner = kind.class_node if kind is not None else None
+    method = semantics.find_method(owner, call.func.attr) if owner is not None else None
+    if name is None or owner is None or method is None:
+        return
+    for inner in nodes_within(method, ast.AugAssign, ast.Assign, ast.Expr):
+        assert isinstance(inner, ast.stmt)
+        for kept in _by_statement(inner):
+            if not _lasts(semantics, kept.target, owner) or _has_no_graph(semantics, kept):
+                continue
+            if _is_set_anew(semantics, kept.target, (owner, method), name, loop):
+                continue
+            for parameter in _parameters_in(semantics, kept.value, method):
+                given = argument(call, position_of_parameter(parameter, method), parameter.arg)
+                if given is not None:
+                    yield Kept(statement, meter, name, given, kept.stored, inner)
+
+
+def _lasts(semantics: Semantics, target: ast.Name | ast.Attribute, owner: ast.ClassDef) -> bool:
+    """Whether a method writes an attribute of its object that is no bounded queue and is not backpropagated later."""
+    if not isinstance(target, ast.Attribute) or semantics.class_of_self(target.value) is None:
+        return False
+    writes = semantics.module.attribute_writes(owner, target.attr)
+    limited = any(semantics.is_call_to(write.value, "collections.deque") for write in writes)
+    return not limited and not leads_to_backward(semantics, ast.unparse(target), None)
+
+
+def _has_no_graph(semantics: Semantics, kept: Kept) -> bool:
+    """Whether a sum is made where gradients are off (what is stored keeps its own graph)."""
+    return not kept.stored and grad_mode_at(semantics, kept.statement).mode in (GradMode.OFF, GradMode.UNKNOWN)
+
+
+def _is_set_anew(
+    semantics: Semantics,
+    target: ast.Name | ast.Attribute,
+    kept_by: tuple[ast.ClassDef, FunctionNode],
+    meter: str,
+    loop: ast.AST,
+) -> bool:
+    """Whether the method, or another that the loop calls on the same object, sets the attribute to something else."""
+    owner, method = kept_by
+    attribute = target.attr if isinstance(target, ast.Attribute) else target.id
+    called = {
+        call.func.attr
+        for call in nodes_within(loop, ast.Call)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and dotted(call.func.value) == meter
+    }
+    methods = [semantics.find_method(owner, name) for name in sorted(called)]
+    return any(
+        not write.augmented and enclosing_function(write.statement) in methods
+        for write in semantics.module.attribute_writes(owner, attribute)
+        if enclosing_function(write.statement) is not method or not _adds_to_itself(write.value, attribute)
+    )
+
+
+def _adds_to_itself(value: ast.expr | None, attribute: str) -> bool:
+    """``self.sum = self.sum + value``."""
+    return value is not None and any(
+        isinstance(node, ast.Attribute) and node.attr == attribute for node in nodes_within(value, ast.Attribute)
+    )
+
+
+def _parameters_in(semantics: Semantics, value: ast.expr, method: FunctionNode) -> Iterator[ast.arg]:
+    """The parameters of a method whose graphs are part of a value."""
+    for carried in carried_names(value):
+        nodes = [definition.node for definition in semantics.definitions(carried)]
+        if len(nodes) == 1 and isinstance(nodes[0], ast.arg) and enclosing_function(carried) is method:
+            yield nodes[0]
