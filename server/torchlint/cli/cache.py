@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint._version import __version__
 from torchlint.cli.record import Record, Stamp, digest
+from torchlint.regex import regex
 from torchlint.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ FOLDER = ".torchlint_cache"
 _KEPT = 30 * 24 * 3600
 #: https://bford.info/cachedir/: backups and searches leave such a folder out.
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by torchlint; it can be removed at any time.\n"
-_OURS = re.compile(r"\d[\w.+]*-\w+-\d+\w*-[0-9a-f]{16}")
+_OURS = regex(r"\d[\w.+]*-\w+-\d+\w*-[0-9a-f]{16}")
 _NAME = f"{__version__}-{sys.implementation.cache_tag}-"
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from torchlint.cli.terminal import color_option, look_of, write
+from torchlint.regex import regex
 from torchlint.rules import all_rules, find_rule
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from torchlint.reports.look import Look
     from torchlint.rules import Rule
 
-_HEADING = re.compile(r"#+\s+(?P<title>.*)")
-_FENCE = re.compile(r"\s*(```|~~~)")
-_LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<address>[^)\s]+)\)")
+_HEADING = regex(r"#+\s+(?P<title>.*)")
+_FENCE = regex(r"\s*(```|~~~)")
+_LINK = regex(r"\[(?P<text>[^\]]+)\]\((?P<address>[^)\s]+)\)")
 
 format_option = click.option(
     "--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print."

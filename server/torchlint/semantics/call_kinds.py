@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from torchlint import torch_api
+from torchlint.regex import regex
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.instance_kinds import InstanceKinds
 from torchlint.semantics.kinds import Grade, Kind, What, merged
@@ -56,7 +56,7 @@ _SAME_KIND_CALLS = frozenset(("copy.deepcopy", "copy.copy"))
 _PARAMETER_ITERATORS = frozenset(["parameters", "named_parameters", "buffers", "named_buffers"])
 
 #: Functions of transformers and diffusers that make a scheduler of torch: its ``LambdaLR`` and the like.
-_SCHEDULES = re.compile(r"(transformers|diffusers)\.(optimization\.)?get_(\w+_)?schedule(r|_\w+)?$")
+_SCHEDULES = regex(r"(transformers|diffusers)\.(optimization\.)?get_(\w+_)?schedule(r|_\w+)?$")
 
 
 class CallKinds:

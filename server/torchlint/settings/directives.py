@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 from torchlint.text import comments
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 Kind = Literal["ignore", "ignore-file", "noqa"]
 
 #: Found in every comment that may say something.
-MENTION = re.compile(r"torchlint|noqa", re.IGNORECASE)
-_MAY_SUPPRESS = re.compile(r"torchlint\s*:|noqa\s*:[^#\r\n]*TL", re.IGNORECASE)
-_OURS = re.compile(r"#\s*torchlint\s*:\s*(ignore-file|ignore)(?![\w-])[ \t]*(\[([^\]]*)\]?)?", re.IGNORECASE)
+MENTION = regex(r"torchlint|noqa", re.IGNORECASE)
+_MAY_SUPPRESS = regex(r"torchlint\s*:|noqa\s*:[^#\r\n]*TL", re.IGNORECASE)
+_OURS = regex(r"#\s*torchlint\s*:\s*(ignore-file|ignore)(?![\w-])[ \t]*(\[([^\]]*)\]?)?", re.IGNORECASE)
 #: As flake8 and ruff read it; of the codes only ours count.
-_NOQA = re.compile(r"#\s*noqa(?![\w-])(?:[ \t]*:[ \t]*([A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?", re.IGNORECASE)
-_WORD = re.compile(r"[^\s,]+")
+_NOQA = regex(r"#\s*noqa(?![\w-])(?:[ \t]*:[ \t]*([A-Z]+\d+(?:[\s,]+[A-Z]+\d+)*))?", re.IGNORECASE)
+_WORD = regex(r"[^\s,]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchlint.regex import regex
 from torchlint.settings.errors import SettingsError
 from torchlint.settings.schema import Origin, Settings, parse_settings
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: In one folder the first that is there wins.
 SETTINGS_FILES = (".torchlint.toml", "torchlint.toml", "pyproject.toml")
-_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)\Z")
+_PLACE = regex(r" \(at line (\d+), column (\d+)\)\Z")
 
 
 def settings_for(path: Path) -> Settings:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from torchlint.regex import regex
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 _PART = r"""(?:[\w-]+|"[^"\r\n]*"|'[^'\r\n]*')"""
 _DOTTED = rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*"
-_HEADER = re.compile(rf"[ \t]*\[\[?[ \t]*({_DOTTED})[ \t]*\]")
-_KEY = re.compile(rf"[ \t]*({_DOTTED})[ \t]*=")
-_ROW = re.compile(r"[^\n]*\n?")
+_HEADER = regex(rf"[ \t]*\[\[?[ \t]*({_DOTTED})[ \t]*\]")
+_KEY = regex(rf"[ \t]*({_DOTTED})[ \t]*=")
+_ROW = regex(r"[^\n]*\n?")
 
 
 class SettingsError(Exception):

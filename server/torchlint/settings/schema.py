@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlint.finding import Severity
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 from torchlint.settings.errors import SettingsError, place_of, suggestion
 from torchlint.settings.selection import RuleLike, Selection, is_group, is_known, specificity, words
 from torchlint.torch_api.torch_range import TorchRange
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pathspec import GitIgnoreSpec
 
-_CODE = re.compile(r"[A-Za-z]+\d+")
+_CODE = regex(r"[A-Za-z]+\d+")
 
 #: Folders that hold other people's code, or none. Every name matches at any depth.
 DEFAULT_EXCLUDE = (

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 ALL = "ALL"
-_FAMILY = re.compile(r"TL\d*")
+_FAMILY = regex(r"TL\d*")
 
 
 class RuleLike(Protocol):

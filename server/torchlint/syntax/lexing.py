@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 
 _PLAIN = r"""[^"'#()\[\]{}\\\r\n]*"""
 _STRING = r'"(?!"")[^"\\\r\n]*"|' + r"'(?!'')[^'\\\r\n]*'"
@@ -25,26 +26,26 @@ def _bracketed(inner: str) -> str:
 _END = r"(?:\r\n|\r|\n|\Z)"
 # The usual logical line, in one match: brackets nested at most twice, closed on the same line, no backslash and no
 # triple quote. Alternatives start with different characters, so that a failing match costs linear time.
-_SIMPLE_LINE = re.compile(
+_SIMPLE_LINE = regex(
     rf"{_PLAIN}(?:(?:{_STRING}|{_bracketed(f'{_STRING}|{_bracketed(_STRING)}')}){_PLAIN})*(?:\#[^\r\n]*)?{_END}"
 )
-_BLANK_LINES = re.compile(r"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*(?:[ \t\f]*(?:\#[^\r\n]*)?\Z)?")
-_INDENT = re.compile(r"[ \t\f]*")
-_TOKEN = re.compile(r"""\"{3}|'{3}|["'#()\[\]{}]|\\(?:\r\n|[\s\S])|\r\n|\r|\n""")
+_BLANK_LINES = regex(r"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*(?:[ \t\f]*(?:\#[^\r\n]*)?\Z)?")
+_INDENT = regex(r"[ \t\f]*")
+_TOKEN = regex(r"""\"{3}|'{3}|["'#()\[\]{}]|\\(?:\r\n|[\s\S])|\r\n|\r|\n""")
 _REST_OF_STRING = {
-    '"': re.compile(r'(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*'),
-    "'": re.compile(r"(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*"),
+    '"': regex(r'(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*'),
+    "'": regex(r"(?:[^'\\\r\n]|\\(?:\r\n|[\s\S]))*"),
 }
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = regex(r"\r\n|\r|\n")
 # Words that begin a statement and can never begin a line inside brackets: where one stands, a bracket was left open.
-_STATEMENT_START = re.compile(
+_STATEMENT_START = regex(
     r"([ \t]*)(?:(?:async[ \t]+)?def[ \t]+\w+[ \t]*[(\[]|class[ \t]+\w+[ \t]*[(:\[]|@\w[\w.]*(?:\(.*\))?[ \t]*[\r\n]"
     r"|import[ \t]+\w|from[ \t]+[\w.]+[ \t]+import\b|(?:return|raise|del|global|nonlocal|assert)\b"
     r"|(?:pass|break|continue|try:|finally:|else:)[ \t]*[\r\n]|(?:while|with|elif|except)\b.*:[ \t]*[\r\n])"
 )
 # At the left margin, while the line that opened the bracket is indented, these begin a statement too.
-_MARGIN_START = re.compile(r"[A-Za-z_][\w.]* (?:[-+*/|&]|//)?= |(?:if|for)\b.*:[ \t]*[\r\n]")
-_WORD = re.compile(r"\w+|@")
+_MARGIN_START = regex(r"[A-Za-z_][\w.]* (?:[-+*/|&]|//)?= |(?:if|for)\b.*:[ \t]*[\r\n]")
+_WORD = regex(r"\w+|@")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ast
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from itertools import islice
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 from torchlint.syntax.lexing import LogicalLine, count_rows, logical_lines, suspicious_strings
 from torchlint.syntax.part import Part, PartKind, parse_class_header, parse_member, parse_statement
 
 #: Words that continue a compound statement at the same indentation.
 _CLAUSES = frozenset({"else", "elif", "except", "finally"})
-_MARGIN = re.compile(r"[ \t]*")
+_MARGIN = regex(r"[ \t]*")
 #: How many strings are tried for the one that was left open.
 _MOST_STRINGS = 8
 #: More rows than this that do not parse suggest a string that was left open somewhere above.

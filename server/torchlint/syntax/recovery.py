@@ -13,15 +13,16 @@ import warnings
 from collections.abc import Iterator
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 
 #: A part with more broken statements than this is given up as a whole.
 _MOST_ATTEMPTS = 12
-_INDENT = re.compile(r"[ \t\f]*")
-_AFTER_STATEMENT = re.compile(r"on line (\d+)")
-_OPENS_SUITE = re.compile(r"[ \t]*(?:async[ \t]+)?(?:if|for|while|with|try|else|elif|except|finally|match|case)\b")
-_OPENS_DEFINITION = re.compile(r"[ \t]*(?:(?:async[ \t]+)?def|class)\b")
+_INDENT = regex(r"[ \t\f]*")
+_AFTER_STATEMENT = regex(r"on line (\d+)")
+_OPENS_SUITE = regex(r"[ \t]*(?:async[ \t]+)?(?:if|for|while|with|try|else|elif|except|finally|match|case)\b")
+_OPENS_DEFINITION = regex(r"[ \t]*(?:(?:async[ \t]+)?def|class)\b")
 _BODIES = ("body", "orelse", "finalbody")
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_LINES = regex(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True)

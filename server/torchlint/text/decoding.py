@@ -9,6 +9,7 @@ import tokenize
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchlint.regex import regex
 from torchlint.text.document import Document, DocumentError
 from torchlint.text.notebooks import decode_notebook
 
@@ -21,7 +22,7 @@ MAXIMUM_SIZE = 10 * 1024 * 1024
 MAXIMUM_NOTEBOOK_SIZE = 100 * 1024 * 1024
 
 _FIRST_ROWS = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)[^\r\n]*")
-_FIRST_TERMINATOR = re.compile(r"\r\n|\r|\n")
+_FIRST_TERMINATOR = regex(r"\r\n|\r|\n")
 
 
 def read_document(path: Path) -> Document:

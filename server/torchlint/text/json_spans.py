@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
+
+from torchlint.regex import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DECODER = json.JSONDecoder()
-_SPACE = re.compile(r"[ \t\r\n]*")
+_SPACE = regex(r"[ \t\r\n]*")
 Span = tuple[int, int]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from enum import Enum
 
-_LF = re.compile("\n")
-_TERMINATOR = re.compile(r"\r\n|\r|\n")
+from torchlint.regex import regex
+
+_LF = regex("\n")
+_TERMINATOR = regex(r"\r\n|\r|\n")
 
 
 class Encoding(Enum):

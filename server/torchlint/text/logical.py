@@ -8,24 +8,25 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 from torchlint.text.lines import LineIndex
 from torchlint.text.strings import string_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_COMMENT_OR_QUOTE = re.compile(r"[#\"']")
-_ROW = re.compile(r"[^\r\n]*")
-_TERMINATOR = re.compile(r"\r\n|\r|\n")
-_LAST_TERMINATOR = re.compile(r"(?:\r\n|\r|\n)\Z")
+_COMMENT_OR_QUOTE = regex(r"[#\"']")
+_ROW = regex(r"[^\r\n]*")
+_TERMINATOR = regex(r"\r\n|\r|\n")
+_LAST_TERMINATOR = regex(r"(?:\r\n|\r|\n)\Z")
 
 _PLAIN = r"[^\r\n#\"'()\[\]{}\\]*"
 _SHORT_STRING = r"""(?<![fFtTrR])"(?!"")[^"\\\r\n]*"|(?<![fFtTrR])'(?!'')[^'\\\r\n]*'"""
 #: Code with brackets and strings of the plain kind, all closed: nothing to look at one by one.
-_CLOSED = re.compile(rf"{_PLAIN}(?:(?:\({_PLAIN}\)|\[{_PLAIN}\]|\{{{_PLAIN}\}}|{_SHORT_STRING}){_PLAIN})*")
+_CLOSED = regex(rf"{_PLAIN}(?:(?:\({_PLAIN}\)|\[{_PLAIN}\]|\{{{_PLAIN}\}}|{_SHORT_STRING}){_PLAIN})*")
 #: Words that begin a statement and cannot stand at the start of a row inside brackets: a bracket before them is
 #: unfinished, and must not swallow the rest of the text.
-_STATEMENT = re.compile(
+_STATEMENT = regex(
     r"[ \t\f]*(?:def|class|import|return|try|while|with|raise|del|pass|break|continue|global|nonlocal|assert|finally"
     r"|except|elif|async[ \t]+def|from[ \t]+[\w.]+[ \t]+import)\b"
 )

@@ -11,6 +11,7 @@ import ast
 import re
 from typing import NamedTuple
 
+from torchlint.regex import regex
 from torchlint.text.logical import logical_line_end
 
 
@@ -31,18 +32,18 @@ _AUTOMAGIC = (
     r"|reload_ext|rm|rmdir|run|time|timeit|uv|who|whos)"
 )
 
-_POSSIBLE = re.compile(rf"[%!?]|^[ \t]*(?:[/,;]|{_AUTOMAGIC}[ \t])", re.MULTILINE)
-_ROW = re.compile(r"[^\r\n]*")
-_TERMINATOR = re.compile(r"\r\n|\r|\n")
-_INDENT = re.compile(r"[ \t\f]*")
+_POSSIBLE = regex(rf"[%!?]|^[ \t]*(?:[/,;]|{_AUTOMAGIC}[ \t])", re.MULTILINE)
+_ROW = regex(r"[^\r\n]*")
+_TERMINATOR = regex(r"\r\n|\r|\n")
+_INDENT = regex(r"[ \t\f]*")
 
-_CELL_MAGIC = re.compile(r"\s*%%[ \t]*(\w*)")
-_ESCAPED = re.compile(r"[%!?/,;]")
-_HELP = re.compile(r"[^#'\"?]+\?\??[ \t]*")
-_COMMAND = re.compile(rf"{_AUTOMAGIC}[ \t]+(?!(?:in|is|if|and|or|not|for|else|as)\b)[-\w./~$'\"*]")
-_ASSIGNED = re.compile(r"[^=#!%?(]*=[ \t]*(?=!|%[^\W\d])")
+_CELL_MAGIC = regex(r"\s*%%[ \t]*(\w*)")
+_ESCAPED = regex(r"[%!?/,;]")
+_HELP = regex(r"[^#'\"?]+\?\??[ \t]*")
+_COMMAND = regex(rf"{_AUTOMAGIC}[ \t]+(?!(?:in|is|if|and|or|not|for|else|as)\b)[-\w./~$'\"*]")
+_ASSIGNED = regex(r"[^=#!%?(]*=[ \t]*(?=!|%[^\W\d])")
 #: `%time` before an expression or a simple statement, which binds its names in the notebook like any other.
-_TIMED = re.compile(r"%time[ \t]+(?=[^\s-])(?!(?:async|class|def|for|if|try|while|with)\b)")
+_TIMED = regex(r"%time[ \t]+(?=[^\s-])(?!(?:async|class|def|for|if|try|while|with)\b)")
 
 
 def replacements(cell: str) -> list[Replacement]:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 from torchlint.text.document import Cell, Document, DocumentError, Mask
 from torchlint.text.json_spans import elements, members
 from torchlint.text.lines import LineIndex
@@ -15,11 +16,11 @@ from torchlint.text.magics import replacements
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_FIRST_TERMINATOR = re.compile(r"\r\n|\r|\n")
-_ESCAPED_LETTER = re.compile(r"\\u(?!00[0-7])[0-9a-fA-F]{4}")
-_FIRST_ELEMENT = re.compile(r"\[(\s*)")
-_LAST_SPACE = re.compile(r"(\s*)\]\Z")
-_ROWS = re.compile(r"[^\n]*\n|[^\n]+")
+_FIRST_TERMINATOR = regex(r"\r\n|\r|\n")
+_ESCAPED_LETTER = regex(r"\\u(?!00[0-7])[0-9a-fA-F]{4}")
+_FIRST_ELEMENT = regex(r"\[(\s*)")
+_LAST_SPACE = regex(r"(\s*)\]\Z")
+_ROWS = regex(r"[^\n]*\n|[^\n]+")
 
 
 def document_from_cells(

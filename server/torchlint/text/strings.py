@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import re
 
+from torchlint.regex import regex
+
 _Spans = list[tuple[int, int]]
 
 #: The rest of a literal behind its opening quote, with the closing quote.
 _REST = {
-    '"""': re.compile(r'[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""', re.DOTALL),
-    "'''": re.compile(r"[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''", re.DOTALL),
-    '"': re.compile(r'[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"', re.DOTALL),
-    "'": re.compile(r"[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'", re.DOTALL),
+    '"""': regex(r'[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""', re.DOTALL),
+    "'''": regex(r"[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''", re.DOTALL),
+    '"': regex(r'[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"', re.DOTALL),
+    "'": regex(r"[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'", re.DOTALL),
 }
 #: A literal that is never closed: one with a single quote ends with its row, a triple-quoted one with the text.
-_UNCLOSED_ROW = re.compile(r"(?:\\(?:\r\n|.)|[^\\\r\n])*", re.DOTALL)
-_ROW = re.compile(r"[^\r\n]*")
+_UNCLOSED_ROW = regex(r"(?:\\(?:\r\n|.)|[^\\\r\n])*", re.DOTALL)
+_ROW = regex(r"[^\r\n]*")
 
 _FORMAT_PREFIXES = {"f", "t", "rf", "fr", "rt", "tr"}
 #: What matters in the literal part of a format string, and in one of its replacement fields.
-_LITERAL_STOP = re.compile(r"[\\{}\"'\r\n]")
-_FIELD_STOP = re.compile(r"[\"'#(){}\[\]:\r\n]")
-_NAMED_ESCAPE = re.compile(r"\\N\{[^}\r\n]*\}")
+_LITERAL_STOP = regex(r"[\\{}\"'\r\n]")
+_FIELD_STOP = regex(r"[\"'#(){}\[\]:\r\n]")
+_NAMED_ESCAPE = regex(r"\\N\{[^}\r\n]*\}")
 #: CPython allows 150 nested format strings; nobody writes six.
 _MAXIMUM_NESTING = 20
 #: In characters: how far to look for the end of a format string in single quotes before taking it for unfinished.

@@ -22,15 +22,17 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from torchlint.regex import regex
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_COMMENT = re.compile(r"(?:^|\s)#.*")
-_OPTION = re.compile(r"\s--?\w.*")
-_CONTINUED = re.compile(r"\\\r?\n")
-_WHEEL = re.compile(r"[^/\\\s]*\.whl")
-_DEPENDENCIES = re.compile(r"^dependencies:.*?(?=^\w|\Z)", re.DOTALL | re.MULTILINE)
-_CONDA = re.compile(r"""\s*-\s*['"]?(?:[\w./-]+::)?(pytorch|torch)(?:-gpu|-cpu)?(?![\w-])\s*([^'"#]*)""")
+_COMMENT = regex(r"(?:^|\s)#.*")
+_OPTION = regex(r"\s--?\w.*")
+_CONTINUED = regex(r"\\\r?\n")
+_WHEEL = regex(r"[^/\\\s]*\.whl")
+_DEPENDENCIES = regex(r"^dependencies:.*?(?=^\w|\Z)", re.DOTALL | re.MULTILINE)
+_CONDA = regex(r"""\s*-\s*['"]?(?:[\w./-]+::)?(pytorch|torch)(?:-gpu|-cpu)?(?![\w-])\s*([^'"#]*)""")
 
 
 def in_pyproject(text: str) -> list[SpecifierSet]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchlint import torch_api
 from torchlint.idioms.modules.members import module_iterator
+from torchlint.regex import regex
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
-_BATCH_NORMS = re.compile(r"^torch\.nn\.(Lazy)?(BatchNorm[123]d|SyncBatchNorm)$")
+_BATCH_NORMS = regex(r"^torch\.nn\.(Lazy)?(BatchNorm[123]d|SyncBatchNorm)$")
 #: Models of torchvision that have batch normalization (torchvision 0.28).
-_WITH_BATCH_NORM = re.compile(
+_WITH_BATCH_NORM = regex(
     r"^torchvision\.models\.(?!.*swin|.*vit)(.*\.)?(resnet|resnext|wide_resnet|densenet|mobilenet|mnasnet|inception"
     r"|googlenet|shufflenet|efficientnet|regnet|vgg\d+_bn)"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from torchlint.regex import regex
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
@@ -29,8 +30,8 @@ _FILLING = (
     " orthogonal constant normal uniform zero_ fill_ copy_ random_ exponential_ log_normal_ geometric_ cauchy_"
     " lecun_normal_ variance_scaling_"
 ).split()
-_INITIALISING = re.compile(r"init|reset|fill|_$|load|copy|assign|set_|xavier|kaiming|glorot|orthogonal", re.IGNORECASE)
-_RUNNING = re.compile(r"forward|__call__|^compute|^call$")
+_INITIALISING = regex(r"init|reset|fill|_$|load|copy|assign|set_|xavier|kaiming|glorot|orthogonal", re.IGNORECASE)
+_RUNNING = regex(r"forward|__call__|^compute|^call$")
 
 
 def leaves_memory_as_it_is(call: ast.Call, semantics: Semantics) -> bool:

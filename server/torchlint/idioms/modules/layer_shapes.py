@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import replace
 from math import prod
 
@@ -11,10 +10,11 @@ from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.layer_order import Applied
 from torchlint.idioms.modules.layer_sizes import LayerSizes, layer_argument, sizes_of_construction, whole_number
+from torchlint.regex import regex
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.semantics import Semantics
 
-_DIMENSIONS = re.compile(r"([123])d$")
+_DIMENSIONS = regex(r"([123])d$")
 #: Layers that keep the shape whatever it is. Others of these kinds (GLU) are not looked at.
 _KEEPING_KINDS = frozenset(("activation", "dropout"))
 _NOT_KEEPING = frozenset(("torch.nn.GLU", "torch.nn.PReLU", "torch.nn.MultiheadAttention"))

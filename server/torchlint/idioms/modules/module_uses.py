@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from torchlint.idioms.training.parameter_copies import parameter_copies
+from torchlint.regex import regex
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.element_kinds import builtin_called
@@ -29,17 +30,17 @@ _PARAMETERS = ("parameters", "named_parameters")
 #: Methods of a module that lead to all of its parts.
 _WHOLE = frozenset((*_PARAMETERS, "modules", "named_modules", "children", "named_children", "__dict__"))
 #: Methods, of a class that cannot be seen, through which somebody may get at its parameters.
-_TELLING = re.compile(
+_TELLING = regex(
     r"param|optim|group|module|layers|children|weight|freez|grad|config|load|setup|prepare|getattr|buffer|hook|add_"
 )
 _LOOKS = frozenset("print isinstance len type id repr str callable hasattr".split())
-_LOOK_FUNCTIONS = re.compile(
+_LOOK_FUNCTIONS = regex(
     r"^(torch\.save|copy\.(deep)?copy|torchsummary\.|torchinfo\.|logging\.|torch\.onnx\.export$|summary$)"
 )
 #: What functions that only tell about a module, or fill it before training, are called.
-_TELLS = re.compile(r"^(print|show|count|summar|log_)|^(init|reset)\w*_weights?$|^weights?_init$|^init_net")
+_TELLS = regex(r"^(print|show|count|summar|log_)|^(init|reset)\w*_weights?$|^weights?_init$|^init_net")
 #: What is applied to all layers of a module that is new.
-_INITIALISES = re.compile(r"init|weight|kaiming|xavier|normal|orthogonal", re.IGNORECASE)
+_INITIALISES = regex(r"init|weight|kaiming|xavier|normal|orthogonal", re.IGNORECASE)
 _COUNTED = frozenset(("numel", "nelement", "size", "shape", "requires_grad"))
 _PLAIN = frozenset((What.NUMBER, What.TEXT, What.DEVICE, What.DTYPE, What.NONE))
 

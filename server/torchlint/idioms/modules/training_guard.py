@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.regex import regex
 from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
@@ -14,7 +15,7 @@ from torchlint.syntax import parent_of
 
 _BLOCKS = ("body", "orelse", "finalbody")
 #: Dropout in evaluation that is meant: autoregressive pre-nets and Monte Carlo dropout.
-_DELIBERATE = re.compile(
+_DELIBERATE = regex(
     r"pre_?net|mc[_ -]?drop|monte[ _-]?carlo|bayes|uncertain|always[ -]on|also (?:at|in|during) (?:test|infer|eval)",
     re.IGNORECASE,
 )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import re
 
+from torchlint.regex import regex
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 #: What an absent module, name or parameter raises.
 _ABSENCE = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "Exception", "NameError"))
-_VERSION_TEXT = re.compile(r"v?\d+\.\d+(\.|$)|v?\d+\.\d+\.\d+")
-_VERSION_NAME = re.compile(
+_VERSION_TEXT = regex(r"v?\d+\.\d+(\.|$)|v?\d+\.\d+\.\d+")
+_VERSION_NAME = regex(
     r"version|torch.*(_ge|_gt|_le|_lt|at_least|greater|older|newer|before|after|\d_\d)|(requires|has)_torch",
     re.IGNORECASE,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from enum import Enum
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -18,7 +18,7 @@ _SETS = frozenset(
     ("torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.autograd.grad_mode.set_grad_enabled")
 )
 #: Context managers and decorators that leave the mode alone.
-_HARMLESS = re.compile(
+_HARMLESS = regex(
     r"^(tqdm\.|torch\.(amp\.|cuda\.|cpu\.|autocast|device|profiler\.|autograd\.(profiler|detect|set_detect)|backends\."
     r"|random\.|compile$|jit\.|distributed\.)|contextlib\.(nullcontext|suppress|redirect)|warnings\.|time\.|rich\."
     r"|concurrent\.|tempfile\.|zipfile\.|functools\.(wraps|lru_cache|cache)|abc\.|typing|pytest\.)"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from torchlint.regex import regex
 from torchlint.semantics.flow import Action
 from torchlint.semantics.kinds import Kind, What
 
 #: Functions that take an optimizer and cannot clear its gradients.
-HARMLESS = re.compile(
+HARMLESS = regex(
     r"(^|[._:])(print|len|type|id|str|repr|vars|isinstance|issubclass|hasattr|getattr|setattr|callable|enumerate|zip)$"
     r"|lr|learning_rate|save|checkpoint|log|dump|summary|sched|warm|decay|momentum|^torch\."
 )
-_CLIP = re.compile(r"^(torch\.nn\.utils\.(clip_grad\.)?clip_grads?_(norm_?|value_|with_norm_)|clip_grad_norm_)$")
+_CLIP = regex(r"^(torch\.nn\.utils\.(clip_grad\.)?clip_grads?_(norm_?|value_|with_norm_)|clip_grad_norm_)$")
 
 
 def is_backward(action: Action) -> bool:

@@ -15,6 +15,7 @@ from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.graph_cuts import CUTTING_FUNCTIONS, CUTTING_METHODS
+from torchlint.regex import regex
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, contains, enclosing_function, position_of_parameter
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
@@ -26,7 +27,7 @@ _MOST_FRAMES = 5
 Path = tuple[int | None, ...]
 #: Builtins that give what they are given.
 _PASSING = frozenset(("sum", "tuple", "list", "reversed", "sorted", "max", "min", "abs", "dict", "zip"))
-_LOSS_NAME = re.compile(r"crit|loss|objective|bce$|mse$", re.IGNORECASE)
+_LOSS_NAME = regex(r"crit|loss|objective|bce$|mse$", re.IGNORECASE)
 _CUT_NAMES = frozenset(("torch.tensor", "torch.autograd.Variable", "torch.no_grad", "torch.nn.Parameter"))
 
 

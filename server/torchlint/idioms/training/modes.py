@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 
 from torchlint import torch_api
@@ -12,6 +11,7 @@ from torchlint.idioms.modules.module_state import given_arguments
 from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.gradient_actions import called_name, is_backward
 from torchlint.idioms.training.vocabulary import Place, Training, is_within
+from torchlint.regex import regex
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, unknown_kind
 from torchlint.semantics.kinds import Kind, What
@@ -27,16 +27,16 @@ _NO_GRAD = frozenset(
     ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode")
 )
 #: Context managers that leave gradients and modes alone.
-_HARMLESS_CONTEXTS = re.compile(
+_HARMLESS_CONTEXTS = regex(
     r"^(tqdm\.|torch\.(amp\.|cuda\.|cpu\.|autocast|device|profiler\.|autograd\.profiler|backends\.|random\.)|open$|builtins\."
     r"|contextlib\.(nullcontext|suppress|redirect)|warnings\.|time\.|rich\.|concurrent\.|tempfile\.|zipfile\.)"
 )
-_LEAVES_MODE = re.compile(
+_LEAVES_MODE = regex(
     r"(^|[._:])(print|len|type|id|str|repr|isinstance|hasattr|getattr|list|tuple|dict|sum|zip|enumerate|deepcopy|copy)$"
     r"|param|optim|adam|sgd|sched|save|checkpoint|log|summary|count|num|size|watch|ema$|^torch\."
 )
 #: Functions that call themselves an evaluation.
-EVALUATION_NAME = re.compile(
+EVALUATION_NAME = regex(
     r"(^|_)(test|eval|val|valid|validate|validation|evaluate|infer|inference|predict|score)(_|$)|^estimate_loss"
 )
 

@@ -10,6 +10,7 @@ from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.modules.module_uses import Uses
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.training.construction import constructions
+from torchlint.regex import regex
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF
 from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.scopes import dotted
@@ -17,15 +18,13 @@ from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 4
 #: What an author calls a module that is not to learn.
-FIXED = re.compile(
+FIXED = regex(
     r"teacher|target|frozen|freez|fixed|(^|_)ema|momentum|vgg|percep|lpips|vocoder|pretrain|reference|(^|_)ref(_|$)"
     r"|random|oracle|attack|surrogate|not (be )?(train|optimi[sz]|updat)|(^|_)old|inception|clip|backbone|constant",
     re.IGNORECASE,
 )
 #: What a class does whose layers come trained, or are frozen.
-_PRETRAINED = re.compile(
-    r"requires_grad|load_state_dict|from_pretrained|load|pretrained|weights?$|no_grad|detach|eval$"
-)
+_PRETRAINED = regex(r"requires_grad|load_state_dict|from_pretrained|load|pretrained|weights?$|no_grad|detach|eval$")
 #: What is asked of a module that is to learn, where its class cannot be seen.
 _WANTED = frozenset(("train", "zero_grad", "parameters", "apply"))
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from torchlint import torch_api
+from torchlint.regex import regex
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, element_of, has_unknown_arguments
 from torchlint.semantics.scopes import Binding
@@ -19,7 +20,7 @@ _SAME_VALUE = frozenset(("item", "detach", "cpu", "numpy", "float", "double", "t
 #: Losses without a ``reduction``.
 _WITHOUT_REDUCTION = frozenset(("torch.nn.AdaptiveLogSoftmaxWithLoss",))
 #: Names of factors that may be the size of a batch.
-_SIZE = re.compile(r"batch|size|shape|len|num|count|samples|(^|_)(n|b|bs|bsz|total|numel)($|_)", re.IGNORECASE)
+_SIZE = regex(r"batch|size|shape|len|num|count|samples|(^|_)(n|b|bs|bsz|total|numel)($|_)", re.IGNORECASE)
 
 
 def is_batch_mean(semantics: Semantics, expression: ast.expr | None) -> bool:

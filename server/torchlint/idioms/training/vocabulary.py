@@ -21,6 +21,7 @@ from torchlint.idioms.training.gradient_actions import (
     is_backward,
     is_foreign_backward,
 )
+from torchlint.regex import regex
 from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function
@@ -39,12 +40,12 @@ ESCAPE = "escape"
 BUILT = "built"
 
 #: Methods of an optimizer that leave the gradients alone.
-_HARMLESS_METHODS = re.compile(
+_HARMLESS_METHODS = regex(
     r"^(step|zero_grad|.*state.*|add_param_group|register_.*|train|eval|__\w+__|append|extend"
     r"|(named_)?(parameters|modules|children|buffers)|to|cuda|cpu|half|float|double|requires_grad_|share_memory)$"
 )
-_CLEARING_NAME = re.compile(r"(zero|clear|reset|clean|flush)_?(the_)?_?(all_)?(param_)?grad", re.IGNORECASE)
-_OPTIMIZER_NAME = re.compile(r"opt|adam|sgd|solver", re.IGNORECASE)
+_CLEARING_NAME = regex(r"(zero|clear|reset|clean|flush)_?(the_)?_?(all_)?(param_)?grad", re.IGNORECASE)
+_OPTIMIZER_NAME = regex(r"opt|adam|sgd|solver", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -6,6 +6,7 @@ import ast
 import re
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
@@ -13,13 +14,13 @@ from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
-_CUDA = re.compile(r"cuda(:\d+)?")
+_CUDA = regex(r"cuda(:\d+)?")
 #: A test of one of these says that the author thought of where the code runs.
-_ASKS = re.compile(r"cuda|gpu|device|cpu|is_available|is_scripting|is_tracing|is_exporting|backend", re.IGNORECASE)
+_ASKS = regex(r"cuda|gpu|device|cpu|is_available|is_scripting|is_tracing|is_exporting|backend", re.IGNORECASE)
 #: Methods that are about the device: who calls them wants CUDA.
-_MOVERS = re.compile(r"cuda|gpu|device|^to$|^_apply$|export|onnx|trace|benchmark|profile", re.IGNORECASE)
+_MOVERS = regex(r"cuda|gpu|device|^to$|^_apply$|export|onnx|trace|benchmark|profile", re.IGNORECASE)
 #: Modules that are there to put others on devices, or to take them elsewhere.
-_SPREAD = re.compile(r"cuda|gpu|device|parallel|distributed|export|onnx|tensorrt|trt", re.IGNORECASE)
+_SPREAD = regex(r"cuda|gpu|device|parallel|distributed|export|onnx|tensorrt|trt", re.IGNORECASE)
 _NEEDS_CUDA = frozenset(
     f"torch.cuda.{name}" for name in ("set_device", "current_device", "get_device_properties", "Stream", "stream")
 )

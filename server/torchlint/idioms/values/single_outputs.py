@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 
 from torchlint import torch_api
 from torchlint.idioms.modules.layer_sizes import sizes_of_construction
 from torchlint.idioms.values.dataflow import Operation, shaping_operations
+from torchlint.regex import regex
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
-_CONVOLUTION = re.compile(r"torch\.nn\.(Lazy)?Conv(Transpose)?([123])d")
+_CONVOLUTION = regex(r"torch\.nn\.(Lazy)?Conv(Transpose)?([123])d")
 _LINEAR = ("torch.nn.Linear", "torch.nn.LazyLinear", "torch.nn.Bilinear")
 _KEEPDIM = frozenset("sum mean amax amin norm logsumexp std var prod".split())
 #: Layers that keep a matrix a matrix.

@@ -8,16 +8,17 @@ from torchlint.idioms.data.augmentation import augmented_dataset, random_transfo
 from torchlint.idioms.data.loader_use import Phase, evaluated_loaders, hook_phase, stated_phase, trained_loaders
 from torchlint.idioms.data.loaders import LOADER, loader_argument
 from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_keyword
 from torchlint.semantics.nodes import argument, enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
-_EVALUATION = re.compile(
+_EVALUATION = regex(
     r"^(val|valid|validation|test|testing|dev|eval|evaluation)(_?(set|data|dataset|loader|ds|dl|dataloader))?$"
 )
-_ON_PURPOSE = re.compile(
+_ON_PURPOSE = regex(
     r"(?<![a-z])tta(?![a-z])|test.?time|augment\w* (the )?(test|val)|on purpose|robustness", re.IGNORECASE
 )
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN
@@ -20,7 +20,7 @@ _ITERABLE, _PIPE = "torch.utils.data.IterableDataset", "torch.utils.data.IterDat
 #: Arguments that are for worker processes.
 _FOR_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
 #: What a class of samplers is called, wherever it comes from.
-_SAMPLER_CLASS = re.compile(r"(^|\.)_*[A-Z]\w*Sampler$")
+_SAMPLER_CLASS = regex(r"(^|\.)_*[A-Z]\w*Sampler$")
 
 
 class DataloaderArgumentConflict(Rule):

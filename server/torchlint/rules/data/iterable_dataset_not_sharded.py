@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from torchlint.idioms.data.loaders import has_workers, loaded_class, loader_argument, loaders_of
 from torchlint.idioms.data.streams import is_whole, sources
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import has_unknown_arguments, nodes_within
@@ -15,7 +16,7 @@ from torchlint.semantics.unit import Unit
 
 _ITERABLE, _PIPE = "torch.utils.data.IterableDataset", "torch.utils.data.IterDataPipe"
 #: Words of code that knows in which worker it runs, or is told which part it is to give.
-_SPLITS = re.compile(r"worker|shard|num_parts|num_replicas", re.IGNORECASE)
+_SPLITS = regex(r"worker|shard|num_parts|num_replicas", re.IGNORECASE)
 #: Random functions that order what is there; all others make elements, which differ from worker to worker.
 _ORDERING = frozenset(("shuffle", "permutation", "randperm", "permuted", "seed", "manual_seed", "Random", "Generator"))
 _RANDOM = (

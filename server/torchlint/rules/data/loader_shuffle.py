@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchlint.idioms.data.loader_use import Phase, hook_phase, made_by, stated_phase, trained_loaders
 from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
 from torchlint.idioms.surroundings.test_code import is_in_test
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
@@ -18,7 +19,7 @@ from torchlint.syntax import parent_of
 from torchlint.torch_api import is_dataset
 
 _ITERABLE = "torch.utils.data.IterableDataset"
-_RANDOM_SAMPLES = re.compile(r"^repeat$|shuffle|permut|random|rand(n|int|range|perm)?$|choice|sample", re.IGNORECASE)
+_RANDOM_SAMPLES = regex(r"^repeat$|shuffle|permut|random|rand(n|int|range|perm)?$|choice|sample", re.IGNORECASE)
 #: Functions that make samples up, which have no order.
 _MADE_UP = ("torch.rand", "torch.zeros", "torch.ones", "torch.Tensor", "torch.FloatTensor", "torch.empty")
 

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_reference
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _LAUNCH = "torch.distributed.launch"
-_IN_COMMAND = re.compile(r"(^|\s)torch\.distributed\.launch($|\s)")
+_IN_COMMAND = regex(r"(^|\s)torch\.distributed\.launch($|\s)")
 _RUNNERS = (
     "subprocess.run",
     "subprocess.Popen",

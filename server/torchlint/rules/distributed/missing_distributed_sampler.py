@@ -10,6 +10,7 @@ from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions, walk
 from torchlint.semantics.nodes import has_unknown_arguments
@@ -20,7 +21,7 @@ from torchlint.syntax import parent_of
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 #: What says that each rank loads its own part, or draws by its own seed.
-_BY_RANK = re.compile(r"rank|world|shard|replica|node|partition|local|hvd", re.IGNORECASE)
+_BY_RANK = regex(r"rank|world|shard|replica|node|partition|local|hvd", re.IGNORECASE)
 
 
 class MissingDistributedSampler(Rule):

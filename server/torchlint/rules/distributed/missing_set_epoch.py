@@ -11,6 +11,7 @@ from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Flow, Loop, Within, actions, children
 from torchlint.semantics.inference import enclosing_function_of_parameter
@@ -28,11 +29,9 @@ from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of, part_of
 
 _NO_GRAD = frozenset(("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"))
-_EVALUATION = re.compile(
-    r"(^|[._])(val|valid|validation|test|eval|evaluation|dev)(_|\d|$)|^(val|test|eval)", re.IGNORECASE
-)
+_EVALUATION = regex(r"(^|[._])(val|valid|validation|test|eval|evaluation|dev)(_|\d|$)|^(val|test|eval)", re.IGNORECASE)
 #: Calls that do nothing to a loader that they are given.
-_HARMLESS = re.compile(r"^(tqdm|rich|itertools|torch\.|time\.|logging\.)|^(len|print|log|info|debug|set_description)$")
+_HARMLESS = regex(r"^(tqdm|rich|itertools|torch\.|time\.|logging\.)|^(len|print|log|info|debug|set_description)$")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint import torch_api
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import has_unknown_arguments
@@ -12,7 +13,7 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 #: Names of things that are meant for the two flags that losses begin with (`size_average`, `reduce`).
-_FLAG = re.compile(r"averag|reduc|^is_|^use_|flag|weight", re.IGNORECASE)
+_FLAG = regex(r"averag|reduc|^is_|^use_|flag|weight", re.IGNORECASE)
 _KINDS = frozenset({"activation", "dropout", "pooling", "shape", "normalization"})
 
 

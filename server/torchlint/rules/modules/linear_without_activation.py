@@ -14,6 +14,7 @@ from torchlint.idioms.modules.layer_order import (
 )
 from torchlint.idioms.modules.layer_sizes import layer_argument, sizes_of_construction
 from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.semantics import Semantics
@@ -23,7 +24,7 @@ _LAYERS = frozenset(("torch.nn.Linear", *(f"torch.nn.Conv{d}d" for d in (1, 2, 3
 #: What keeps a map linear where it stands between two.
 _STRAIGHT = frozenset(("torch.nn.Dropout", "torch.nn.Identity"))
 #: What says that the pair is one map on purpose.
-_ON_PURPOSE = re.compile(
+_ON_PURPOSE = regex(
     r"lora|low.?rank|factori[sz]|separable|depth.?wise|point.?wise|bottleneck|linear (?:net|model|probe|auto)|svd"
     r"|squash|no (?:activation|non.?linearity)|without (?:activation|non.?linearity)|deep.?linear",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from itertools import combinations
 from torchlint.idioms.modules.layer_order import Applied, applications, applied, value_before
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.values.iterators import can_follow
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import argument, contains, enclosing_function
@@ -20,7 +21,7 @@ _NORMS = frozenset(
     ("torch.nn.SyncBatchNorm", *(f"torch.nn.{lazy}BatchNorm{d}d" for lazy in ("", "Lazy") for d in (1, 2, 3)))
 )
 #: What says that one batch norm is meant to run several times.
-_SHARED = re.compile(
+_SHARED = regex(
     r"shar(?:e|ing)|siamese|twin|\bti(?:ed?|ying)\b|re-?us|recursi|recurren|same (?:bn|norm|batch)", re.IGNORECASE
 )
 _WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Lazy", "torch.nn.Linear", "torch.nn.Sequential", ".")

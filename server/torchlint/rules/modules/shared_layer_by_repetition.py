@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchlint.fixes import Editor
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.surroundings.stated import comments_at, is_stated
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, nodes_within
@@ -17,7 +18,7 @@ from torchlint.syntax import parent_of
 
 _CONTAINERS = ("torch.nn.ModuleList", "torch.nn.Sequential")
 #: What says that the weights are shared on purpose.
-_SHARED = re.compile(
+_SHARED = regex(
     r"\b(?:re-?us|recursi|universal|albert|same (?:layer|weight|module|block|param))|shar(?:e|ing)"
     r"|(?:\b|_)(?:un)?ti(?:ed?|ying)(?:\b|_)",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from torchlint.fixes import Editor
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.modules.plain_containers import PlainContainer, Sort, is_given_elsewhere, plain_containers
 from torchlint.idioms.surroundings.stated import comments_around, count_of_comments, is_stated
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import Kind, What
@@ -22,7 +23,7 @@ _REGISTERS = frozenset({"add_module", "register_module", "register_parameter", "
 _OWN_WAY = frozenset(
     ["parameters", "named_parameters", "modules", "children", "named_children", "state_dict", "_apply", "__getattr__"]
 )
-_HIDDEN = re.compile(
+_HIDDEN = regex(
     r"regist|state[_ ]?dict|checkpoint|\b(?:do|does|should|must|will)(?: not|n't)\b|avoid|exclude|prevent|on purpose"
     r"|intention|deliberate|hack|\bhid(?:e|es|ing)\b|\bfrozen\b|\bno (?:grad|train)",
     re.IGNORECASE,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchlint import torch_api
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.module import first_parameter
@@ -21,7 +22,7 @@ _FUNCTIONS = frozenset({"getattr", "eval", "exec", "vars", "hasattr", "setattr",
 _METHODS = frozenset({"children", "modules", "named_children", "named_modules", "get_submodule"})
 _TABLES = frozenset({"_modules", "__dict__", "_parameters", "__getattr__"})
 #: What the author says of a layer that is kept without being used.
-_KEPT = re.compile(
+_KEPT = regex(
     r"unused|not used|never (?:used|reads?)|compatib|checkpoints?'? |checkpoint$|state_?dict|legacy|placeholder",
     re.IGNORECASE,
 )

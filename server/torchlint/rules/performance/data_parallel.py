@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_keyword
 from torchlint.semantics.literals import UNKNOWN, literal_of
 from torchlint.semantics.nodes import argument, nodes_within
@@ -24,8 +25,8 @@ _TAKES_FLAG = (
     "lightning.pytorch.strategies.DDPStrategy",
     "lightning.fabric.strategies.DDPStrategy",
 )
-_GIVES_REASON = re.compile(r"unused|un-used|not used|some parameters|frozen|needed|required|necessary", re.IGNORECASE)
-_GIVES_REASON_FOR_THREADS = re.compile(r"checkpoint|state.?dict|prefix|module\.|keys|legacy", re.IGNORECASE)
+_GIVES_REASON = regex(r"unused|un-used|not used|some parameters|frozen|needed|required|necessary", re.IGNORECASE)
+_GIVES_REASON_FOR_THREADS = regex(r"checkpoint|state.?dict|prefix|module\.|keys|legacy", re.IGNORECASE)
 
 
 class DataParallel(Rule):

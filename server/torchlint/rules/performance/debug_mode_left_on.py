@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_node
 from torchlint.semantics.literals import UNKNOWN
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments
@@ -15,7 +16,7 @@ _ANOMALY = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"
 _PROFILERS = ("torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx", "torch.profiler.profile")
 _BLOCKING = "CUDA_LAUNCH_BLOCKING"
 #: Functions and classes that say that looking for errors, or measuring, is their purpose.
-_PURPOSE = re.compile(
+_PURPOSE = regex(
     r"debug|profil|anomal|nan|bench|trace|diagnos|check|inspect|test|detect|determin|reproduc", re.IGNORECASE
 )
 _TEST_MODULES = frozenset(("pytest", "unittest", "torch.testing", "torch.utils.benchmark"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Training, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import What
@@ -21,14 +22,14 @@ _CALLS = {
     "gc.collect": "walks all Python objects",
 }
 #: A test that only asks whether there is a GPU is no reason to do it in every iteration.
-_ASKS_FOR_DEVICE = re.compile(r"cuda|gpu|device|mps", re.IGNORECASE)
-_ASKS_FOR_MORE = re.compile(r"%|==\s*0|memory|oom|>|<|step|iter|batch|epoch|every|interval|\bnot\b", re.IGNORECASE)
+_ASKS_FOR_DEVICE = regex(r"cuda|gpu|device|mps", re.IGNORECASE)
+_ASKS_FOR_MORE = regex(r"%|==\s*0|memory|oom|>|<|step|iter|batch|epoch|every|interval|\bnot\b", re.IGNORECASE)
 #: What a loop goes over that is no batch, in the names of its variables.
-_NO_BATCHES = re.compile(
+_NO_BATCHES = regex(
     r"(?:^|_)(?:models?|net|config|cfg|fold|seed|trial|size|dtype|device|prompt|task)(?:s?$|_)", re.IGNORECASE
 )
-_MEASURES = re.compile(r"^torch\.(cuda|mps|xpu|accelerator)\.(\w*memory\w*|reset_\w+)$")
-_MEASURES_IN_NAME = re.compile(r"bench|profil|memory|latency|throughput", re.IGNORECASE)
+_MEASURES = regex(r"^torch\.(cuda|mps|xpu|accelerator)\.(\w*memory\w*|reset_\w+)$")
+_MEASURES_IN_NAME = regex(r"bench|profil|memory|latency|throughput", re.IGNORECASE)
 
 
 class EmptyCacheInLoop(Rule):

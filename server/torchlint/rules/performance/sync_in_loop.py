@@ -11,6 +11,7 @@ from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.host_reads import is_computed, is_decided, is_for_environment, reads_computed_value
 from torchlint.idioms.values.invariants import loops_around
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import Grade, What
@@ -22,8 +23,8 @@ from torchlint.syntax import part_of
 _READS = frozenset(("item", "cpu", "tolist"))
 #: Builtins that read the value of a tensor.
 _READING = frozenset(("float", "int", "bool", "print"))
-_BATCHES = re.compile(r"load|batch|dataset|\bdl\b|_dl\b", re.IGNORECASE)
-_MEASURES_IN_NAME = re.compile(r"bench|profil|latency|throughput|eval|valid|test", re.IGNORECASE)
+_BATCHES = regex(r"load|batch|dataset|\bdl\b|_dl\b", re.IGNORECASE)
+_MEASURES_IN_NAME = regex(r"bench|profil|latency|throughput|eval|valid|test", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Place, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Within
 from torchlint.semantics.nodes import argument, has_unknown_arguments
@@ -16,7 +17,7 @@ from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 
 _AUTOCAST = frozenset(("torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"))
-_MEASURES = re.compile(r"bench|profil|fp8|float8", re.IGNORECASE)
+_MEASURES = regex(r"bench|profil|fp8|float8", re.IGNORECASE)
 #: What may follow the backward pass outside of the context as well as inside.
 _AFTER = frozenset("backward step zero_grad update unscale_ clip_grad_norm_ clip_grad_value_ append item".split())
 

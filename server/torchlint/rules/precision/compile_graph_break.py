@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchlint.frozen import dataclass
 from torchlint.idioms.surroundings.called_code import code_run_by, function_run_by
 from torchlint.idioms.values.tensor_values import TensorValues
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method, on_reference
 from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import FunctionNode
@@ -30,7 +31,7 @@ _SIZES = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0, "uniform": 2, 
 _NEVER_TRACED = frozenset(("shuffle", "permutation", "beta", "binomial"))
 _FILES = ("torch.save", "torch.load", "numpy.save", "numpy.load", "numpy.savez", "pickle.dump", "pickle.load")
 #: What the author says about running only sometimes.
-_SOMETIMES = re.compile(r"is_compiling|is_dynamo|debug|verbose|log|print|profil", re.IGNORECASE)
+_SOMETIMES = regex(r"is_compiling|is_dynamo|debug|verbose|log|print|profil", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

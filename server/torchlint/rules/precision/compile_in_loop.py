@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode, dotted
@@ -13,7 +14,7 @@ from torchlint.syntax import parent_of
 
 #: Methods of a module that run for each batch.
 _PER_CALL = frozenset(("forward", "__call__", "training_step", "validation_step", "test_step", "predict_step"))
-_MEASURES = re.compile(r"(^|_)(test|bench|profil|measure|time|warm|autotune|repro)", re.IGNORECASE)
+_MEASURES = regex(r"(^|_)(test|bench|profil|measure|time|warm|autotune|repro)", re.IGNORECASE)
 _RESETS = ("reset", "reset_code_caches")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchlint.finding import Severity
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.surroundings.stated import comments_at
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
@@ -15,7 +16,7 @@ from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
 #: Functions that choose the keys that fit.
-_CHOOSES = re.compile(
+_CHOOSES = regex(
     r"intersect|filter|match|select|subset|common|clean|remap|rename|convert|strip|remove|adapt|interpolat|process",
     re.IGNORECASE,
 )
@@ -26,11 +27,11 @@ _CHANGES = frozenset(("pop", "update", "setdefault", "clear", "popitem"))
 
 
 #: State dicts that hold some of the keys on purpose, in names of variables, files, keys and functions.
-_PARTIAL = re.compile(
+_PARTIAL = regex(
     r"lora|adapter|peft|partial|delta|trainable|prefix|prompt|projector|fine_?tun|transfer|(?:^|[._])ft(?:$|[._])",
     re.IGNORECASE,
 )
-_PARTIAL_STATED = re.compile(
+_PARTIAL_STATED = regex(
     _PARTIAL.pattern + r"|\b(?:ignor|skip|missing|unexpected|not (?:in|saved)|only|without|new head|head is)",
     re.IGNORECASE,
 )

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.idioms.surroundings.saved_files import is_same_file, loads_own_file
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, contains, enclosing_class, enclosing_function, has_unknown_arguments
@@ -15,9 +16,9 @@ from torchlint.syntax import parent_of
 
 #: Functions that say for a whole program on which device its tensors are.
 _POLICIES = ("set_default_device", "set_default_tensor_type")
-_ABOUT_DEVICES = re.compile(r"cuda|gpu|device|cpu|mps", re.IGNORECASE)
+_ABOUT_DEVICES = regex(r"cuda|gpu|device|cpu|mps", re.IGNORECASE)
 #: Words for what is trained, and so may have been saved from a GPU.
-_TRAINED = re.compile(
+_TRAINED = regex(
     r"checkpoint|ckpt|cpkt|state_?dict|model|weight|pretrain|optim|snapshot|(^|_)(g|d|f)?(net|nets|network|ema)([_A-Z\d]|$)",
     re.IGNORECASE,
 )

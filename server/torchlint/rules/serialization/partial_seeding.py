@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.idioms.training.vocabulary import block_of, statement_of
 from torchlint.idioms.values.random_generators import CUDA_SEEDS, GENERATORS, calls_named, draws_from, may_be_seeded
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import FunctionNode
@@ -14,7 +15,7 @@ from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
 _SEEDS = ("random.seed", "numpy.random.seed", "torch.manual_seed", *CUDA_SEEDS)
-_SEEDING_NAME = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
+_SEEDING_NAME = regex(r"seed|determin|reproduc", re.IGNORECASE)
 #: Functions that many projects have, and that seed more than one generator.
 _SEEDING_CALLS = (
     "seed_everything set_seed set_seeds set_random_seed set_random_seeds set_rng_seed set_global_seed set_global_seeds"
@@ -24,12 +25,12 @@ _SEEDING_CALLS = (
 ).split()
 _OWN_SEEDS = frozenset(("seed", "manual_seed", "manual_seed_all", "initial_seed"))
 #: Functions that seed for themselves: workers, tests, demonstrations of one input.
-_NOT_THE_RUN = re.compile(r"worker|test|init_fn|example|sample|demo|__init__|__getitem__|reset", re.IGNORECASE)
+_NOT_THE_RUN = regex(r"worker|test|init_fn|example|sample|demo|__init__|__getitem__|reset", re.IGNORECASE)
 #: Functions that are a whole program.
-_PROGRAM = re.compile(r"main|train|run|fit|seed", re.IGNORECASE)
+_PROGRAM = regex(r"main|train|run|fit|seed", re.IGNORECASE)
 #: What is drawn for other things than training: ports, names.
-_HARMLESS = re.compile(r"port|name|path|url|addr|uuid|tmp|temp|color|colour|plot|show|fig|print|log", re.IGNORECASE)
-_COLOURS = re.compile(r"colou?r", re.IGNORECASE)
+_HARMLESS = regex(r"port|name|path|url|addr|uuid|tmp|temp|color|colour|plot|show|fig|print|log", re.IGNORECASE)
+_COLOURS = regex(r"colou?r", re.IGNORECASE)
 
 
 class PartialSeeding(Rule):

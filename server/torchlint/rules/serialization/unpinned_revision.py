@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.semantics import Semantics
@@ -11,9 +11,9 @@ from torchlint.semantics.unit import Unit
 
 #: Libraries whose `from_pretrained` takes `revision=`.
 _LIBRARIES = ("transformers.", "diffusers.", "peft.", "huggingface_hub.")
-_REPOSITORY = re.compile(r"^[\w.-]+(/[\w.-]+)?$")
+_REPOSITORY = regex(r"^[\w.-]+(/[\w.-]+)?$")
 #: What names one state for ever: a commit, or a tag as releases are called.
-_PINNED = re.compile(r"^([0-9a-f]{7,40}|v?\d+(\.\w+)*([-_.]\w+)*|refs/tags/.+)$")
+_PINNED = regex(r"^([0-9a-f]{7,40}|v?\d+(\.\w+)*([-_.]\w+)*|refs/tags/.+)$")
 _BRANCHES = ("main", "master", "dev", "develop", "latest")
 
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchlint.fixes.arguments import with_keyword
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.values.ndarrays import array_in_list, is_array
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import UNKNOWN, literal_of
@@ -35,7 +35,7 @@ _REPLACED_BY = {
 _FILLING = frozenset(
     "fill_ zero_ normal_ uniform_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split()
 )
-_STORAGE = re.compile(r"torch\.\w+Storage(\.\w+)?$")
+_STORAGE = regex(r"torch\.\w+Storage(\.\w+)?$")
 
 
 class LegacyTensorConstructor(Rule):

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import tensor_method
 
 _TYPE_TESTS = frozenset(("isinstance", "is_tensor", "type", "hasattr", "issubclass"))
-_FOR_OLD_RELEASES = re.compile(r"compatib", re.IGNORECASE)
+_FOR_OLD_RELEASES = regex(r"compatib", re.IGNORECASE)
 
 
 class TensorCopyConstruct(Rule):

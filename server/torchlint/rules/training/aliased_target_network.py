@@ -8,6 +8,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.parameter_copies import ParameterCopy, parameter_copies
 from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.idioms.values.identity import is_alias, origin_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within
 from torchlint.semantics.semantics import Semantics
@@ -15,7 +16,7 @@ from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
 #: Names of what is kept as it was.
-_SNAPSHOT = re.compile(r"(^|_)(best|target|ema|old|prev|previous|last|backup|copy|snapshot|saved)(_|$)", re.IGNORECASE)
+_SNAPSHOT = regex(r"(^|_)(best|target|ema|old|prev|previous|last|backup|copy|snapshot|saved)(_|$)", re.IGNORECASE)
 _OF_MODULES = frozenset(("train", "eval", "parameters", "zero_grad"))
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -13,6 +12,7 @@ from torchlint.idioms.training.gradient_actions import is_backward, is_foreign_b
 from torchlint.idioms.training.gradient_graph import loss_of
 from torchlint.idioms.training.graph_sources import Sources, sources_of
 from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref, unknown_kind
 from torchlint.semantics.repeated_tests import with_repeated_tests_joined
@@ -36,7 +36,7 @@ _TABLE = Automaton(
     wrong={(_OLD, _BACK): "old graph"},
     neutral=frozenset((_NONE,)),
 )
-_LAYER = re.compile(r"torch\.nn\.(Linear|Bilinear|Conv\w+|Embedding\w*)$")
+_LAYER = regex(r"torch\.nn\.(Linear|Bilinear|Conv\w+|Embedding\w*)$")
 #: Signs of gradients of gradients, whose graphs are kept and walked in other orders.
 _SECOND_ORDER = ("grad", "functional_call", "vjp", "jvp", "jacobian", "hessian", "stateless")
 

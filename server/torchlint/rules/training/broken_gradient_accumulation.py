@@ -14,13 +14,14 @@ from torchlint.idioms.training.gradient_actions import is_foreign_backward
 from torchlint.idioms.training.gradient_graph import loss_of
 from torchlint.idioms.training.reductions import is_batch_mean
 from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import part_of
 
 #: Optimizers whose step does not depend on the scale of the gradients.
-_SCALE_FREE = re.compile(r"Adam|RMSprop|Adagrad|Adadelta|Rprop|Lion|Muon|Adafactor", re.IGNORECASE)
+_SCALE_FREE = regex(r"Adam|RMSprop|Adagrad|Adadelta|Rprop|Lion|Muon|Adafactor", re.IGNORECASE)
 #: What makes clearing and stepping conditional by itself.
 _HELPERS = ("accumulate", "no_sync", "prepare")
 _SYNCS = "sync_gradients"

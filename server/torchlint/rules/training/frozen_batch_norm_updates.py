@@ -13,6 +13,7 @@ from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.lightning import is_lightning_module
 from torchlint.idioms.training.paths import is_within
 from torchlint.idioms.training.vocabulary import Training, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class, on_flow
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.flow import Action, Ref
@@ -22,11 +23,11 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 
-_MEANT = re.compile(r"adapt|statistic|running|momentum|moco|dino|batch ?norm|\bbn\b", re.IGNORECASE)
+_MEANT = regex(r"adapt|statistic|running|momentum|moco|dino|batch ?norm|\bbn\b", re.IGNORECASE)
 #: A comment that says that training mode is to come back.
-_BACK = re.compile(r"temporar|for now|until|warm", re.IGNORECASE)
+_BACK = regex(r"temporar|for now|until|warm", re.IGNORECASE)
 #: What a frozen copy is called that follows the trained one.
-_FOLLOWS = re.compile(r"momentum|teacher|target|ema|moving|slow|key", re.IGNORECASE)
+_FOLLOWS = regex(r"momentum|teacher|target|ema|moving|slow|key", re.IGNORECASE)
 
 
 class FrozenBatchNormUpdates(Rule):

@@ -8,6 +8,7 @@ from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.gradient_graph import is_foreign, loss_of
 from torchlint.idioms.training.graph_cuts import Cut, changes_in_place, cut_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What
@@ -19,7 +20,7 @@ from torchlint.semantics.unit import Unit
 _DEEPEST = 6
 _VARIABLE = ("torch.autograd.Variable", "torch.autograd.variable.Variable")
 _COPIES = (*_VARIABLE, "torch.tensor", "torch.as_tensor")
-_OBJECTIVE = re.compile(r"loss|cost|objective|criterion|error|penalty|energy|reward", re.IGNORECASE)
+_OBJECTIVE = regex(r"loss|cost|objective|criterion|error|penalty|energy|reward", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -13,6 +13,7 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.modes import evaluation_loop, is_without_grad, mode_dependent_layer
 from torchlint.idioms.training.vocabulary import Training, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, Ref, actions
 from torchlint.semantics.nodes import enclosing_class, enclosing_function
@@ -32,15 +33,13 @@ _TABLE = Automaton(
     wrong={(_TRAINING, _EVALUATES): "training mode"},
 )
 #: Evaluations that want training mode, or that are none.
-_ON_PURPOSE = re.compile(
+_ON_PURPOSE = regex(
     r"mc_|monte|dropout|uncertain|ensembl|teacher|ema|momentum|target|sampl|generat|bn|batch_?norm|swa|calib|adapt|pseudo"
     r"|rollout|collect|warm|discrim|gan|latent|embed|memory_bank|feature_bank|cluster",
     re.IGNORECASE,
 )
 #: Functions that evaluate for certain, whatever stands in them; ``test_`` is a unit test.
-_EVALUATES_DATA = re.compile(
-    r"(^|_)(evaluate|evaluation|validate|validation|eval|val)(_|$)|^test(_(epoch|model|loop))?$"
-)
+_EVALUATES_DATA = regex(r"(^|_)(evaluate|evaluation|validate|validation|eval|val)(_|$)|^test(_(epoch|model|loop))?$")
 
 
 class MissingEvalMode(Rule):

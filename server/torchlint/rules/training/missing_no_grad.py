@@ -11,6 +11,7 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.modes import evaluation_loop, may_be_without_grad
 from torchlint.idioms.training.vocabulary import Training, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
@@ -30,13 +31,13 @@ _TABLE = Automaton(
     wrong={(_EVALUATING, _EVALUATES): "builds graphs"},
 )
 #: Evaluations that need gradients, or that prepare something that does.
-_NEEDS_GRADIENTS = re.compile(
+_NEEDS_GRADIENTS = regex(
     r"attack|adversar|fgsm|pgd|salienc|grad|cam(_|$)|force|energy|explain|attribut|invers|style|dream|interpret|hessian"
     r"|fisher|influence|maml|meta|adapt|jacob|sensitiv|perturb",
     re.IGNORECASE,
 )
 #: Calls beside which gradients of the inputs are taken.
-_ATTACKS = re.compile(r"attack|adversary|perturb|fgsm|pgd|saliency|grad_?cam|explainer", re.IGNORECASE)
+_ATTACKS = regex(r"attack|adversary|perturb|fgsm|pgd|saliency|grad_?cam|explainer", re.IGNORECASE)
 _USES_GRADIENTS = frozenset(
     ("requires_grad_", "retain_grad", "grad", "jacobian", "hessian", "vjp", "jvp", "backward", "enable_grad")
 )

@@ -10,6 +10,7 @@ from torchlint.idioms.training.construction import modules_given
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Training, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Followed, Loop, actions
 from torchlint.semantics.nodes import (
@@ -29,9 +30,9 @@ _OPTIMIZERS = tuple(
     for name in torch_api.names_of_role("optimizer")
     if name.rpartition(".")[0] == "torch.optim" and name not in _WITHOUT_STATE
 )
-_EPOCH = re.compile(r"(^|_)(epochs?|ep|e)(_|\d|$)|epoch", re.IGNORECASE)
+_EPOCH = regex(r"(^|_)(epochs?|ep|e)(_|\d|$)|epoch", re.IGNORECASE)
 #: What an author says who starts anew on purpose.
-_MEANT = re.compile(
+_MEANT = regex(
     r"re-?start|re-?set|re-?init|fresh|from scratch|new optimi[sz]er|fold|client|round|task|warm", re.IGNORECASE
 )
 

@@ -13,14 +13,15 @@ from torchlint.idioms.training.gradient_actions import called_name, is_backward
 from torchlint.idioms.training.modes import Forwards, is_without_grad, may_be_without_grad
 from torchlint.idioms.training.paths import is_within
 from torchlint.idioms.training.vocabulary import Training, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.unit import Root, Unit
 
-_MEANT = re.compile(r"eval|dropout|froze|freeze|deterministic", re.IGNORECASE)
+_MEANT = regex(r"eval|dropout|froze|freeze|deterministic", re.IGNORECASE)
 #: Functions that put a model into training mode, or hand the loop to somebody who does.
-_MAY_TRAIN = re.compile(r"train|prepare|kbit|peft|lora|fit|initiali[sz]e", re.IGNORECASE)
+_MAY_TRAIN = regex(r"train|prepare|kbit|peft|lora|fit|initiali[sz]e", re.IGNORECASE)
 
 
 class PretrainedLeftInEvalMode(Rule):

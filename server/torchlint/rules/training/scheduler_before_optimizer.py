@@ -8,6 +8,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.vocabulary import Training, block_of, statement_of, training_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, Ref
 from torchlint.semantics.kinds import What
@@ -26,7 +27,7 @@ _TABLE = Automaton(
     wrong={(_EARLY, "step"): "early"},
 )
 #: Unknown functions that are given the optimizer and by their name step it.
-_TRAINS = re.compile(r"train|fit|one_epoch|run_epoch", re.IGNORECASE)
+_TRAINS = regex(r"train|fit|one_epoch|run_epoch", re.IGNORECASE)
 
 
 class SchedulerBeforeOptimizer(Rule):

@@ -16,6 +16,7 @@ from torchlint.idioms.training.leaves import may_freeze
 from torchlint.idioms.training.parameter_copies import parameter_copies
 from torchlint.idioms.values.formulas import factors, squared, terms
 from torchlint.idioms.values.origins import RESHAPING
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.scopes import dotted
@@ -24,11 +25,11 @@ from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
 _DEEPEST = 6
-_DISCOUNT = re.compile(r"gamma|discount", re.IGNORECASE)
-_ON_PURPOSE = re.compile(r"residual|both sides|double gradient", re.IGNORECASE)
+_DISCOUNT = regex(r"gamma|discount", re.IGNORECASE)
+_ON_PURPOSE = regex(r"residual|both sides|double gradient", re.IGNORECASE)
 _LOSSES = frozenset(("mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"))
 _LOSS_CLASSES = frozenset(("torch.nn.MSELoss", "torch.nn.SmoothL1Loss", "torch.nn.HuberLoss", "torch.nn.L1Loss"))
-_UNKNOWN_LOSS = re.compile(r"crit|loss|mse|huber", re.IGNORECASE)
+_UNKNOWN_LOSS = regex(r"crit|loss|mse|huber", re.IGNORECASE)
 _SAME = RESHAPING | {"float", "double", "to", "cuda", "cpu", "clone"}
 
 

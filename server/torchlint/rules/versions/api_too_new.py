@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_node, on_reference
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.unit import Unit
@@ -14,7 +15,7 @@ from torchlint.torch_api import TorchRange, since, tails_with_release
 #: The module that intel_extension_for_pytorch gave to releases of torch that have none.
 _EXTENDED = "torch.xpu"
 #: Functions of a project that ask for more than a device: `is_weights_only_available()`, `supports_fp8()`.
-_ASKS = re.compile(r"^_?(is_\w+_(available|supported)|(has|have|supports?)_\w+)$", re.IGNORECASE)
+_ASKS = regex(r"^_?(is_\w+_(available|supported)|(has|have|supports?)_\w+)$", re.IGNORECASE)
 
 
 class ApiTooNew(Rule):
