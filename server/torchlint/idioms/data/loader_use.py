@@ -204,12 +204,12 @@ def iterated_loaders(semantics: Semantics, iterable: ast.expr, depth: int = 0) -
                 yield from _at(semantics, write.value, write.path, depth + 1)
         case ast.Subscript(value=base, slice=index):
             key = semantics.literal(index)
-            for container in _containers(semantics, base, depth + 1):
-                for value in _entries(semantics, container, key):
+            for container in dicts_behind(semantics, base, depth + 1):
+                for value in entries_under(semantics, container, key):
                     yield from iterated_loaders(semantics, value, depth + 1)
 
 
-def _containers(semantics: Semantics, expression: ast.expr, depth: int) -> Iterator[ast.Dict | ast.DictComp]:
+def dicts_behind(semantics: Semantics, expression: ast.expr, depth: int) -> Iterator[ast.Dict | ast.DictComp]:
     """The dicts that a value may be: through names, attributes, parameters, and functions of this file."""
     if depth > 2 * _DEEPEST:
         return
@@ -223,19 +223,19 @@ def _containers(semantics: Semantics, expression: ast.expr, depth: int) -> Itera
                     function = enclosing_function_of_parameter(definition.node)
                 if function is not None and isinstance(definition.node, ast.arg):
                     for value in semantics.given_for(definition.node, function):
-                        yield from _containers(semantics, value, depth + 1)
+                        yield from dicts_behind(semantics, value, depth + 1)
         case ast.Attribute(value=owner, attr=attribute):
             node = semantics.class_of_self(owner)
             for write in semantics.module.attribute_writes(node, attribute) if node is not None else ():
                 if write.value is not None and not write.path:
-                    yield from _containers(semantics, write.value, depth + 1)
+                    yield from dicts_behind(semantics, write.value, depth + 1)
         case ast.Call(func=function_name):
             called = called_function(semantics, function_name)
             for value in semantics.returned_values(called) if called is not None else ():
-                yield from _containers(semantics, value, depth + 1)
+                yield from dicts_behind(semantics, value, depth + 1)
 
 
-def _entries(semantics: Semantics, container: ast.Dict | ast.DictComp, key: object) -> Iterator[ast.expr]:
+def entries_under(semantics: Semantics, container: ast.Dict | ast.DictComp, key: object) -> Iterator[ast.expr]:
     """What a dict holds under a key; everything that it holds where the key is not known."""
     if isinstance(container, ast.DictComp):
         yield container.value

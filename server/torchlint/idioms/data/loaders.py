@@ -13,7 +13,7 @@ from torchlint.semantics.semantics import Semantics
 
 LOADER = "torch.utils.data.DataLoader"
 #: The parameters of ``DataLoader`` that may be given by position (torch 2.13); those after them are keyword-only.
-_POSITIONAL = (
+LOADER_PARAMETERS = (
     "dataset",
     "batch_size",
     "shuffle",
@@ -28,7 +28,7 @@ _POSITIONAL = (
     "multiprocessing_context",
     "generator",
 )
-_POSITIONS = {name: position for position, name in enumerate(_POSITIONAL)}
+_POSITIONS = {name: position for position, name in enumerate(LOADER_PARAMETERS)}
 #: Datasets over (a part of) the dataset that they are given first.
 _PARTS = ("torch.utils.data.Subset", "torch.utils.data.random_split")
 _COUNTS = ("os.cpu_count", "multiprocessing.cpu_count", "psutil.cpu_count")
@@ -170,6 +170,7 @@ def _derives(semantics: Semantics, node: ast.ClassDef, base: ast.ClassDef) -> bo
 
 __all__ = [
     "LOADER",
+    "LOADER_PARAMETERS",
     "all_loaders",
     "default_of",
     "has_workers",

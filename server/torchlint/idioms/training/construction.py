@@ -13,6 +13,7 @@ from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, Func
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.tracing import Tracer
 
+_Path = tuple[int | None, ...]
 _DEEPEST = 8
 #: Calls of builtins that give the parameters they are given.
 _SAME_PARAMETERS = frozenset(("list", "tuple", "set", "iter", "sorted"))
@@ -26,59 +27,68 @@ class Constructions:
     complete: bool
 
 
-def constructions(semantics: Semantics, expression: ast.expr | None) -> Constructions:
+def constructions(semantics: Semantics, expression: ast.expr | None, parts_of: tuple[str, ...] = ()) -> Constructions:
     """The calls that built what ``expression`` denotes.
 
     Names, attributes of ``self``, arguments given in this file, conversions (``.to(device)``), wrappers
-    (``DataParallel(net)``) and functions of this file are followed back.
+    (``DataParallel(net)``), and what functions and methods of this file return are followed back, through unpacking
+    too (``net, head = build()``). A call of one of ``parts_of`` counts for each of the elements that it returns.
     """
-    search = _Search(semantics)
+    search = _Search(semantics, parts_of)
     complete = search.follow(expression, 0)
     return Constructions(tuple(search.found), complete and bool(search.found))
 
 
 class _Search:
-    def __init__(self, semantics: Semantics) -> None:
+    def __init__(self, semantics: Semantics, parts_of: tuple[str, ...]) -> None:
         self._semantics = semantics
+        self._parts_of = parts_of
         self.found: dict[ast.Call, None] = {}
-        self._followed: dict[tuple[ast.expr, int], bool] = {}
+        self._followed: dict[tuple[ast.expr, int, _Path], bool] = {}
 
-    def follow(self, expression: ast.expr | None, depth: int) -> bool:
-        """Note the calls that build a value; whether all of them were found."""
+    def follow(self, expression: ast.expr | None, depth: int, path: _Path = ()) -> bool:
+        """Note the calls that build (the element at ``path`` of) a value; whether all of them were found."""
         if expression is None or depth > _DEEPEST:
             return False
         # Functions that call each other lead to one value in very many ways.
-        key = (expression, depth)
+        key = (expression, depth, path)
         if key not in self._followed:
-            self._followed[key] = self._follow(expression, depth)
+            self._followed[key] = self._follow(expression, depth, path)
         return self._followed[key]
 
-    def _follow(self, expression: ast.expr, depth: int) -> bool:
+    def _follow(self, expression: ast.expr, depth: int, path: _Path) -> bool:
         semantics = self._semantics
         match expression:
             case ast.Name():
-                found = [self._definition(definition, depth) for definition in semantics.definitions(expression)]
+                found = [self._definition(definition, depth, path) for definition in semantics.definitions(expression)]
                 return bool(found) and all(found)
             case ast.Attribute(value=base, attr=attribute):
-                owner = semantics.class_of_self(base)
+                owner = semantics.class_of_self(base) or self._class_of(base)
                 if owner is None:
                     return False
-                values = [element_of(w.value, w.path) for w in self._writes(owner, attribute) if w.value is not None]
-                return self._all(values, depth)
+                writes = [write for write in self._writes(owner, attribute) if write.value is not None]
+                return self._all([(write.value, (*write.path, *path)) for write in writes], depth)
             case ast.IfExp(body=body, orelse=orelse):
-                return self._all((body, orelse), depth)
+                return self._all([(body, path), (orelse, path)], depth)
             case ast.NamedExpr(value=value):
-                return self.follow(value, depth + 1)
+                return self.follow(value, depth + 1, path)
             case ast.Constant(value=None):
                 return True
             case ast.Call():
-                return self._call(expression, depth)
+                return self._call(expression, depth, path)
+            case ast.Tuple() | ast.List() if path:
+                return self.follow(element_of(expression, path[:1]), depth, path[1:])
             case _:
                 return False
 
-    def _all(self, values: Iterable[ast.expr | None], depth: int) -> bool:
+    def _class_of(self, expression: ast.expr) -> ast.ClassDef | None:
+        """The class of this file that an object is certainly of (``trainer.optimizer``)."""
+        kind = self._semantics.kind(expression)
+        return kind.class_node if kind is not None and kind.proven else None
+
+    def _all(self, values: Iterable[tuple[ast.expr | None, _Path]], depth: int) -> bool:
         """Whether there are values and each is fully followed; all are, so that every call is noted."""
-        results = [self.follow(value, depth + 1) for value in values]
+        results = [self.follow(value, depth + 1, path) for value, path in values]
         return bool(results) and all(results)
 
     def _writes(self, owner: ast.ClassDef, attribute: str) -> tuple[AttributeWrite, ...]:
@@ -91,28 +101,37 @@ class _Search:
                 return writes
         return ()
 
-    def _call(self, call: ast.Call, depth: int) -> bool:
+    def _call(self, call: ast.Call, depth: int, path: _Path) -> bool:
         semantics = self._semantics
-        if isinstance(call.func, ast.Attribute) and call.func.attr in MODULE_RETURNS_SELF:
+        function = self._called(call.func)
+        if function is not None:
+            return self._all([(value, path) for value in semantics.returned_values(function)], depth)
+        if path:
+            if not semantics.is_named(call.func, *self._parts_of):
+                return False
+        elif isinstance(call.func, ast.Attribute) and call.func.attr in MODULE_RETURNS_SELF:
             kind = semantics.kind(call.func.value)
             if kind is not None and kind.is_module:
                 return self.follow(call.func.value, depth + 1)
-        if semantics.is_named(call.func, *WRAPPERS) and call.args:
+        elif semantics.is_named(call.func, *WRAPPERS) and call.args:
             return self.follow(call.args[0], depth + 1)
-        function = semantics.local_function(call.func)
-        if function is not None:
-            values = semantics.returned_values(function)
-            return self._all(values, depth)
         self.found[call] = None
         return True
 
-    def _definition(self, definition: Definition, depth: int) -> bool:
+    def _called(self, function: ast.expr) -> FunctionNode | None:
+        """The function or method of this file that is called."""
+        if not isinstance(function, ast.Attribute):
+            return self._semantics.local_function(function)
+        owner = self._semantics.class_of_self(function.value)
+        return self._semantics.find_method(owner, function.attr) if owner is not None else None
+
+    def _definition(self, definition: Definition, depth: int, path: _Path) -> bool:
         if definition.kind is Binding.ASSIGNMENT and definition.value is not None:
-            return self.follow(element_of(definition.value, definition.path), depth + 1)
+            return self.follow(definition.value, depth + 1, (*definition.path, *path))
         if definition.kind is Binding.PARAMETER and isinstance(definition.node, ast.arg):
             function = enclosing_function_of_parameter(definition.node)
             given = self._semantics.given_for(definition.node, function) if function is not None else ()
-            return self._all(given, depth)
+            return self._all([(value, path) for value in given], depth)
         return False
 
 

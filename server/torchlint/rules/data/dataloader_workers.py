@@ -3,14 +3,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from torchlint.idioms.data.augmentation import whole_dataset
-from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
+from torchlint.idioms.data.datasets import built_datasets
+from torchlint.idioms.data.loader_arguments import loader_arguments
+from torchlint.idioms.data.loaders import LOADER, loaded_class
 from torchlint.idioms.surroundings.test_code import is_in_test
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.nodes import has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import nodes_within
+from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import is_dataset
@@ -18,10 +21,13 @@ from torchlint.torch_api import is_dataset
 #: Calls that read a file, decode it, or work on what was read.
 _READING = re.compile(
     r"^(open|imread|imdecode|load|loads|read|readlines|read_\w+|load_\w+|get_image|fromarray|decode_\w+|loader"
-    r"|transform|transforms|_?\w+_transforms?|augment\w*|tokenize|tokenizer|preprocess|resize|cvtColor)$"
+    r"|File|fromfile|loadmat|VideoReader|transform|transforms|_?\w+_transforms?|augment\w*|tokenize|tokenizer|encode_plus"
+    r"|preprocess|resize|cvtColor)$"
 )
 #: Datasets that make their samples.
 _MADE_UP = frozenset(("torchvision.datasets.FakeData",))
+_DEEPEST = 3
+_MOST_FUNCTIONS = 30
 
 
 class DataloaderWorkers(Rule):
@@ -76,8 +82,9 @@ class DataloaderWorkers(Rule):
 
     ## Exceptions
 
-    Unpacked arguments; data in memory (`TensorDataset`, a dataset that only indexes), data that are on the GPU, streams
-    (each worker would give all of them), datasets that are not known from the file, and tests.
+    Unpacked arguments that the file does not tell; data in memory (`TensorDataset`, a dataset that only indexes), data
+    that are on the GPU, streams (each worker would give all of them), datasets that are not known from the file, and
+    tests.
 
     ## References
 
@@ -92,48 +99,110 @@ class DataloaderWorkers(Rule):
     @on_call(LOADER)
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        if has_unknown_arguments(call) or loader_argument(call, "num_workers") is not None:
+        given = loader_arguments(semantics, call)
+        if given is None or "num_workers" in given.given or "num_workers" in given.possible:
             return
         if is_in_test(semantics, call):
             return
-        work, where = _work_of(call, semantics)
-        if work is None:
-            return
-        message = f"No `num_workers`: the training process itself {where} for each sample, and the model waits."
-        yield self.found(call, message, related=[(work, "work for each sample")])
+        work = _work_of(call, given.given.get("dataset"), semantics)
+        if work is not None:
+            message = (
+                f"No `num_workers`: the training process itself {work.shown} for each sample, and the model waits."
+            )
+            yield self.found(call, message, related=[(work.node, "work for each sample")])
 
 
-def _work_of(call: ast.Call, semantics: Semantics) -> tuple[ast.AST | None, str]:
-    """What the dataset of a loader does for each sample, and in words; None if nothing is known."""
+@dataclass(frozen=True, eq=False, slots=True)
+class _Work:
+    """What a dataset does for each sample, where, and in words."""
+
+    node: ast.AST
+    shown: str
+
+
+def _work_of(call: ast.Call, dataset: ast.expr | None, semantics: Semantics) -> _Work | None:
+    """What the dataset of a loader does for each sample; None if nothing is known."""
     node = loaded_class(semantics, call)
     if node is not None:
-        return _work_of_class(ClassView(semantics, node))
-    made = whole_dataset(semantics, loader_argument(call, "dataset"))
-    name = semantics.name(made.func) if made is not None else ""
-    local = semantics.local_class(made.func) if made is not None else None
+        return _work_of_class(semantics, node, 0)
+    return _work_of_built(semantics, dataset, 0)
+
+
+def _work_of_built(semantics: Semantics, dataset: ast.expr | None, depth: int) -> _Work | None:
+    """The same of a dataset by the calls that may have made it, each of which has to do some work; what is made up for
+    a trial does not count."""
+    built = built_datasets(semantics, dataset)
+    if not built.complete:
+        return None
+    calls = [made for made in built.calls if semantics.name(made.func) not in _MADE_UP]
+    found = [_work_of_call(semantics, made, depth) for made in calls]
+    return found[0] if found and all(item is not None for item in found) else None
+
+
+def _work_of_call(semantics: Semantics, made: ast.Call, depth: int) -> _Work | None:
+    local = semantics.local_class(made.func)
     if local is not None:
-        return _work_of_class(ClassView(semantics, local))
-    if not name.startswith("torchvision.datasets.") or not is_dataset(name) or name in _MADE_UP:
-        return None, ""
-    return made, f"decodes and transforms images of `{name.rpartition('.')[2]}`"
+        return _work_of_class(semantics, local, depth)
+    name = semantics.name(made.func)
+    return _Work(made, _decoding(name)) if _decodes(name) else None
 
 
-def _work_of_class(view: ClassView) -> tuple[ast.AST | None, str]:
-    semantics = view.semantics
-    if "torch.utils.data.IterableDataset" in semantics.ancestors(view.node):
-        return None, ""
-    methods = view.called_from("__getitem__", "__getitems__")
-    calls = [call for method in methods for call in nodes_within(method, ast.Call) if isinstance(call, ast.Call)]
+def _decodes(name: str) -> bool:
+    """Whether a dataset of torchvision reads images."""
+    return name.startswith("torchvision.datasets.") and is_dataset(name) and name not in _MADE_UP
+
+
+def _decoding(name: str) -> str:
+    return f"decodes and transforms images of `{name.rpartition('.')[2]}`"
+
+
+def _work_of_class(semantics: Semantics, node: ast.ClassDef, depth: int) -> _Work | None:
+    view = ClassView(semantics, node)
+    bases = semantics.ancestors(node)
+    if "torch.utils.data.IterableDataset" in bases or depth > _DEEPEST:
+        return None
     if any(moves_to_cuda(semantics, inner) for method in view.methods for inner in nodes_within(method, ast.Call)):
-        return None, ""
-    for call in calls:
+        return None
+    methods = _that_run(view)
+    if not methods:
+        name = next((base for base in sorted(bases) if _decodes(base)), "")
+        return _Work(node, _decoding(name)) if name else None
+    for call in (call for method in methods for call in nodes_within(method, ast.Call) if isinstance(call, ast.Call)):
         called = getattr(call.func, "attr", getattr(call.func, "id", ""))
         if _READING.match(called) and not _is_own_method(call, view):
-            return call, f"runs `{ast.unparse(call.func)}`"
-    return None, ""
+            return _Work(call, f"runs `{ast.unparse(call.func)}`")
+    return _work_of_wrapped(semantics, methods, depth)
+
+
+def _that_run(view: ClassView) -> list[FunctionNode]:
+    """The methods, and functions of the file, that run when a sample is asked for, in the order of their names."""
+    semantics = view.semantics
+    found = dict.fromkeys(sorted(view.called_from("__getitem__", "__getitems__"), key=lambda method: method.name))
+    queue = list(found)
+    while queue and len(found) < _MOST_FUNCTIONS:
+        for call in nodes_within(queue.pop(), ast.Call):
+            function = semantics.local_function(call.func) if isinstance(call, ast.Call) else None
+            if function is not None and function not in found:
+                found[function] = None
+                queue.append(function)
+    return list(found)
+
+
+def _work_of_wrapped(semantics: Semantics, methods: list[FunctionNode], depth: int) -> _Work | None:
+    """The work of another dataset that a sample is taken from: ``image, label = self.images[index]``."""
+    for method in methods:
+        for entry in nodes_within(method, ast.Subscript):
+            whole = entry.value if isinstance(entry, ast.Subscript) else None
+            if isinstance(whole, ast.Attribute) and semantics.class_of_self(whole.value) is not None:
+                work = _work_of_built(semantics, whole, depth + 1)
+                if work is not None:
+                    return work
+    return None
 
 
 def _is_own_method(call: ast.Call, view: ClassView) -> bool:
-    """Whether a method of the class is called, whose body tells what it does."""
+    """Whether a method of the class or a function of the file is called, whose body tells what it does."""
     function = call.func
-    return isinstance(function, ast.Attribute) and view.semantics.find_method(view.node, function.attr) is not None
+    if isinstance(function, ast.Attribute):
+        return view.semantics.find_method(view.node, function.attr) is not None
+    return view.semantics.local_function(function) is not None
