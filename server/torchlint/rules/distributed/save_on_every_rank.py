@@ -10,8 +10,11 @@ from torchlint.semantics.flow import Action, Branch, Flow, Followed, Jump, Steps
 from torchlint.semantics.nodes import argument
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
+from torchlint.syntax import parent_of
 
 _SETUP = ("torch.distributed.init_process_group", "torch.nn.parallel.DistributedDataParallel")
+#: What is the same file for all ranks: position and keyword of the argument that names it.
+_FILES = {"torch.save": (1, "f"), "shutil.rmtree": (0, "path")}
 #: Words of a test, a name or a file that may tell ranks apart.
 _RANK = re.compile(
     r"rank|main|master|primary|chief|lead|zero|gpu|device|world|dist|proc|node|worker|local|coordinator|hvd|head|shard"
@@ -27,13 +30,15 @@ _SHARDING = ("FullyShardedDataParallel", "FSDP", "fully_shard", "ZeroRedundancyO
 class SaveOnEveryRank(Rule):
     """## What it does
 
-    Hints at `torch.save(...)` in a program that has set up a process group, where no test of the rank is on the way.
+    Hints at `torch.save(...)` and `shutil.rmtree(...)` in a program that has set up a process group, where no test of
+    the rank is on the way.
 
     ## Why is this bad?
 
     All ranks run the line. They write the same file at the same time, and what is left can be a mixture of both that
     cannot be loaded ("invalid header or archive is corrupted"). After the gradients were averaged the ranks have the
-    same weights: let rank 0 save, and let the others wait (`torch.distributed.barrier()`) where they read the file.
+    same weights: let rank 0 save, and let the others wait (`torch.distributed.barrier()`) where they read the file. A
+    folder that all ranks delete is gone for all but one of them, which raise `FileNotFoundError`.
 
     ## Example
 
@@ -79,9 +84,9 @@ class SaveOnEveryRank(Rule):
     code = "TL807"
     name = "save-on-every-rank"
     level = Level.HINT
-    summary = "All ranks write this file at the same time."
+    summary = "All ranks write or delete the same file at the same time."
 
-    @on_flow("save")
+    @on_flow("save", "rmtree")
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         module = semantics.module
@@ -96,17 +101,22 @@ class SaveOnEveryRank(Rule):
         for action in actions(root.flow):
             if action.verb in _SETUP:
                 setup = setup or action
-            elif action.verb != "torch.save" or setup is None or action not in free:
+            elif action.verb not in _FILES or setup is None or action not in free:
                 continue
-            elif not _has_place_of_its_own(action.node, semantics):
-                yield self._diagnosis(action, setup)
+            elif isinstance(action.node, ast.Call):
+                file = argument(action.node, *_FILES[action.verb])
+                deletes = action.verb == "shutil.rmtree"
+                if file is None or _has_place_of_its_own(file, semantics) or (deletes and _is_forgiving(action.node)):
+                    continue
+                yield self._diagnosis(action, file, setup)
 
-    def _diagnosis(self, save: Action, setup: Action) -> Diagnosis:
-        assert isinstance(save.node, ast.Call)
-        file = argument(save.node, 1, "f")
-        shown = f"`{ast.unparse(file)}`" if file is not None and len(ast.unparse(file)) < 60 else "this file"
-        message = f"All ranks write {shown} at the same time: no test of the rank is on the way to this `torch.save`."
-        return self.found(save.node, message, related=[(setup.node, "several ranks from here on")])
+    def _diagnosis(self, done: Action, file: ast.expr, setup: Action) -> Diagnosis:
+        shown = f"`{ast.unparse(file)}`" if len(ast.unparse(file)) < 60 else "this file"
+        does, then = ("write", "") if done.verb == "torch.save" else ("delete", ", and all but the first raise")
+        message = (
+            f"All ranks {does} {shown} at the same time{then}: no test of the rank is on the way to this `{done.verb}`."
+        )
+        return self.found(done.node, message, related=[(setup.node, "several ranks from here on")])
 
 
 def _on_every_rank(flow: Flow) -> Iterator[Action]:
@@ -146,11 +156,23 @@ def _jumps(flow: Flow) -> bool:
     return isinstance(flow, Jump) or any(map(_jumps, children(flow)))
 
 
-def _has_place_of_its_own(save: ast.AST, semantics: Semantics) -> bool:
-    """Whether each rank may write somewhere else: a name with the rank, a file in memory, or a file that is given."""
-    file = argument(save, 1, "f") if isinstance(save, ast.Call) else None
-    if file is None:
+def _is_forgiving(deletion: ast.Call) -> bool:
+    """Whether it does not matter that another rank was faster: errors are ignored or caught."""
+    if len(deletion.args) > 1 or any(
+        item.arg in ("ignore_errors", "onerror", "onexc", None) for item in deletion.keywords
+    ):
         return True
+    child: ast.AST = deletion
+    holder = parent_of(deletion)
+    while holder is not None and not isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(holder, ast.Try) and child in holder.body and holder.handlers:
+            return True
+        child, holder = holder, parent_of(holder)
+    return False
+
+
+def _has_place_of_its_own(file: ast.expr, semantics: Semantics) -> bool:
+    """Whether each rank may write somewhere else: a name with the rank, a file in memory, or a file that is given."""
     return any(_RANK.search(text) or _UNIQUE.search(text) for text in _texts(file, semantics))
 
 
