@@ -1,6 +1,6 @@
 """Regular expressions that are compiled when they are first asked for something.
 
-A file of code has use for few of the 170 that torchlint knows, and compiling all takes longer than linting a small file.
+A file of code needs few of the 170 that torchlint knows, and compiling all takes longer than linting a small file.
 """
 
 from __future__ import annotations
