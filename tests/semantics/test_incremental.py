@@ -98,4 +98,4 @@ def test_code_that_is_nested_too_deeply_costs_itself_only() -> None:
     deep += "\n        loss.backward()\n        optimizer.step()\n"
     analysis = Linter().analyze(Document(f"import torch\n\n\n{deep}\n\nmodel.eval\n"))
     assert analysis.problems
-    assert [finding.code for finding in analysis.findings] == ["TL205"]
+    assert [finding.code for finding in analysis.findings] == ["TL201", "TL205"]

@@ -74,8 +74,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a method of a rule wants to see: ``topic`` is "call", "method", "reference", "node", "class",
-    "function", "flow" or "outermost flow"."""
+    """What a method of a rule wants to see: ``topic`` is what follows ``on_`` below, with spaces."""
 
     topic: str
     keys: tuple[Any, ...] = ()
@@ -123,6 +122,33 @@ def on_keyword(resembles: Callable[[str], bool]) -> Callable[[_MethodT], _Method
 def on_node(*types: type[ast.AST]) -> Callable[[_MethodT], _MethodT]:
     """See nodes of these exact types: ``check(node, unit)``."""
     return _subscribe("node", types)
+
+
+def on_builtin(*names: str) -> Callable[[_MethodT], _MethodT]:
+    """See calls that are written as calls of these builtins, by a plain name: ``check(call, unit)``."""
+    return _subscribe("builtin", names)
+
+
+def on_assignment(*, to: Sequence[type[ast.expr]], of: Sequence[type[ast.expr]] = ()) -> Callable[[_MethodT], _MethodT]:
+    """See assignments (``ast.Assign``) to a target of one of these types, or with one in a tuple or list of targets,
+    of a value of one of the types ``of`` if any are given: ``check(statement, unit)``."""
+    return _subscribe("assignment", (frozenset(to), frozenset(of)))
+
+
+def on_attribute_set(resembles: Callable[[str], bool]) -> Callable[[_MethodT], _MethodT]:
+    """See assignments (``ast.Assign``) to an attribute whose name passes a test, which is asked once a name; also in a
+    tuple or list of targets: ``check(statement, unit)``."""
+    return _subscribe("attribute set", (resembles,))
+
+
+def on_operation(*operators: type[ast.operator] | type[ast.cmpop]) -> Callable[[_MethodT], _MethodT]:
+    """See binary operations, and comparisons of two values, with these operators: ``check(node, unit)``."""
+    return _subscribe("operation", operators)
+
+
+def on_unit() -> Callable[[_MethodT], _MethodT]:
+    """See a unit as a whole, for what must ask the file before it looks at single nodes: ``check(unit, unit)``."""
+    return _subscribe("unit", ())
 
 
 def on_class() -> Callable[[_MethodT], _MethodT]:

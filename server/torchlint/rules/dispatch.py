@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlint.idioms.values.losses import loss_call, may_have_losses
 from torchlint.rules.base import Diagnosis, Rule
-from torchlint.semantics.index import imported_names
+from torchlint.semantics.index import PartIndex, imported_names
 from torchlint.semantics.unit import Unit
 
 _Check = Callable[[Any, Unit], Iterator[Diagnosis]]
@@ -30,6 +30,12 @@ class Dispatcher:
         self._keywords: list[tuple[Callable[[str], bool], _Handler]] = []
         self._handlers_of_keyword: dict[str, list[_Handler]] = {}
         self._nodes: dict[type[ast.AST], list[_Handler]] = {}
+        self._builtins: dict[str, list[_Handler]] = {}
+        self._assignments: list[tuple[frozenset[type[ast.expr]], frozenset[type[ast.expr]], _Handler]] = []
+        self._attributes_set: list[tuple[Callable[[str], bool], _Handler]] = []
+        self._handlers_of_assignment: dict[tuple[type[ast.expr], type[ast.expr], str], list[_Handler]] = {}
+        self._operations: dict[type[ast.AST], list[_Handler]] = {}
+        self._units: list[_Handler] = []
         self._classes: list[_Handler] = []
         self._module_classes: list[_Handler] = []
         self._functions: list[_Handler] = []
@@ -63,6 +69,18 @@ class Dispatcher:
             case "node":
                 for key in keys:
                     self._nodes.setdefault(key, []).append(handler)
+            case "builtin":
+                for key in keys:
+                    self._builtins.setdefault(key, []).append(handler)
+            case "assignment":
+                self._assignments.append((*keys, handler))
+            case "attribute set":
+                self._attributes_set.append((keys[0], handler))
+            case "operation":
+                for key in keys:
+                    self._operations.setdefault(key, []).append(handler)
+            case "unit":
+                self._units.append(handler)
             case "class":
                 self._classes.append(handler)
             case "module class":
@@ -116,6 +134,13 @@ class Dispatcher:
                 if handlers is not None:
                     for node in nodes:
                         deliver(handlers, node)
+            for statement in index.all(ast.Assign):
+                wanting = self._wanting(statement)
+                if wanting:
+                    deliver(wanting, statement)
+            if self._operations:
+                self._deliver_operations(index, deliver)
+        deliver(self._units, unit)
         if self._functions:
             for function in unit.functions():
                 deliver(self._functions, function)
@@ -134,6 +159,38 @@ class Dispatcher:
             if reached.issuperset(wanted):
                 for root in unit.outermost_roots(*wanted):
                     deliver(handlers, root)
+
+    def _wanting(self, statement: ast.Assign) -> list[_Handler]:
+        """The handlers that want an assignment."""
+        if len(statement.targets) == 1 and statement.targets[0].__class__ is not ast.Tuple:
+            return self._of_assignment(statement.targets[0], statement.value)
+        wanting: list[_Handler] = []
+        for target in statement.targets:
+            for place in target.elts if isinstance(target, ast.Tuple | ast.List) else (target,):
+                wanting += [one for one in self._of_assignment(place, statement.value) if one not in wanting]
+        return wanting
+
+    def _of_assignment(self, target: ast.expr, value: ast.expr) -> list[_Handler]:
+        attribute = target.attr if target.__class__ is ast.Attribute else ""
+        key = (target.__class__, value.__class__, attribute)
+        handlers = self._handlers_of_assignment.get(key)
+        if handlers is None:
+            handlers = [one for to, of, one in self._assignments if key[0] in to and (not of or key[1] in of)]
+            handlers += [one for resembles, one in self._attributes_set if attribute and resembles(attribute)]
+            self._handlers_of_assignment[key] = handlers
+        return handlers
+
+    def _deliver_operations(self, index: PartIndex, deliver: _Deliver) -> None:
+        operations = self._operations
+        for operation in index.all(ast.BinOp):
+            handlers = operations.get(operation.op.__class__)
+            if handlers is not None:
+                deliver(handlers, operation)
+        for comparison in index.all(ast.Compare):
+            if len(comparison.ops) == 1:
+                handlers = operations.get(comparison.ops[0].__class__)
+                if handlers is not None:
+                    deliver(handlers, comparison)
 
     def _of_keyword(self, name: str) -> list[_Handler]:
         handlers = self._handlers_of_keyword.get(name)
@@ -157,6 +214,9 @@ class Dispatcher:
                         continue
                 elif isinstance(function, ast.Name):
                     tail = function.id
+                    handlers = self._builtins.get(tail)
+                    if handlers is not None:
+                        deliver(handlers, call)
                     if tail not in self._tails and tail not in others:
                         continue
                 else:

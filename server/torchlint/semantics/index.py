@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope, dotted
 from torchlint.syntax import Part, parent_of
@@ -17,11 +17,13 @@ from torchlint.syntax import Part, parent_of
 _NodeT = TypeVar("_NodeT", bound=ast.AST)
 #: Fields that hold no nodes, or nodes that nobody looks at.
 _SKIPPED_FIELDS = frozenset(
-    "ctx op ops type_comment kind type_ignores id attr arg asname module level simple conversion is_async rest "
-    "kwd_attrs".split()
+    "ctx op ops type_comment kind type_ignores id attr arg name asname module level simple conversion is_async rest "
+    "kwd_attrs str".split()
 )
 #: Types whose fields hold no nodes.
-_LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Global, ast.Nonlocal})
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Global, ast.Nonlocal, ast.MatchSingleton})
+#: A longer text is no name of an attribute.
+_LONGEST_NAME = 200
 _Record = Callable[[ast.AST], None]
 _Enter = Callable[[ast.AST, Scope, "PartIndex"], Scope]
 _CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
@@ -79,11 +81,11 @@ class PartIndex:
         start: int = root._order  # type: ignore[attr-defined]
         return start, ends[start]
 
-    def all(self, *types: type[_NodeT]) -> Iterator[_NodeT]:
-        for node_type in types:
-            found: Any = self.nodes.get(node_type)
-            if found is not None:
-                yield from found
+    def all(self, *types: type[_NodeT]) -> Sequence[_NodeT]:
+        """The nodes of some exact types, in the order of the source for each type."""
+        if len(types) == 1:
+            return cast("Sequence[_NodeT]", self.nodes.get(types[0], ()))
+        return [cast("_NodeT", node) for node_type in types for node in self.nodes.get(node_type, ())]
 
     def functions(self) -> Iterator[FunctionNode]:
         """All functions and methods."""
@@ -108,18 +110,23 @@ def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
     if known is None:
         index = index_of(part)
         methods = (node for node in index.functions() if _is_method(node, index))
-        parameters = ([*node.args.posonlyargs, *node.args.args] for node in methods)
+        parameters = (node.args.posonlyargs or node.args.args for node in methods)
         own = {names[0].arg for names in parameters if names}
-        read = [node for node in index.all(ast.Attribute) if isinstance(node.ctx, ast.Load)]
-        others = [node for node in read if not (isinstance(node.value, ast.Name) and node.value.id in own)]
-        texts = (node.value for node in index.all(ast.Constant) if isinstance(node.value, str))
-        named = {text.partition(".")[0] for text in texts if text.replace(".", "_").isidentifier()}
-        known = (
-            frozenset(named.union(node.attr for node in read)),
-            frozenset(named.union(node.attr for node in others)),
-        )
+        texts = [node.value for node in index.all(ast.Constant) if node.value.__class__ is str]
+        named = {text.partition(".")[0] for text in texts if len(text) < _LONGEST_NAME and _is_dotted_name(text)}
+        read, others = set(named), named
+        for node in index.all(ast.Attribute):
+            if node.ctx.__class__ is ast.Load:
+                read.add(node.attr)
+                if node.value.__class__ is not ast.Name or node.value.id not in own:
+                    others.add(node.attr)
+        known = (frozenset(read), frozenset(others))
         part.__dict__["_attributes_read"] = known
     return cast("tuple[frozenset[str], frozenset[str]]", known)
+
+
+def _is_dotted_name(text: str) -> bool:
+    return text.replace(".", "_").isidentifier()
 
 
 def attributes_written(part: Part) -> frozenset[str]:
@@ -178,11 +185,12 @@ def children_of(node: ast.AST) -> list[ast.AST]:
 
 
 def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
-    """The fields of a type that can hold nodes worth visiting, last first."""
+    """The fields of a type that hold nodes worth visiting, or lists of them, last first."""
     fields = _CHILD_FIELDS.get(node_type)
     if fields is None:
         held = () if node_type in _LEAVES else node_type._fields
-        fields = tuple(name for name in reversed(held) if name not in _SKIPPED_FIELDS)
+        named = node_type.__name__ == "TypeAlias"  # of everything else the name is a text
+        fields = tuple(name for name in reversed(held) if name not in _SKIPPED_FIELDS or (named and name == "name"))
         _CHILD_FIELDS[node_type] = fields
     return fields
 
@@ -190,20 +198,21 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
 def _index(part: Part) -> PartIndex:
     top = Scope(None, None, of_member=part.lead == 1)
     index = PartIndex(part, top)
-    nodes, flat, base = index.nodes, index._flat, ast.AST
+    nodes, flat = index.nodes, index._flat
     #: For each type how a node is recorded, what it binds, and where nodes are inside it: one look-up a node.
     plans: dict[type[ast.AST], tuple[_Record, _Enter | None, tuple[str, ...]]] = {}
     stack: list[ast.AST] = []
     for statement in reversed(part.body):
         statement._scope = top  # type: ignore[attr-defined]
         stack.append(statement)
-    pop, push = stack.pop, stack.append
+    pop, push, add, place = stack.pop, stack.append, flat.append, 0
     while stack:
         node = pop()
         attributes = node.__dict__
         attributes["_part"] = part
-        attributes["_order"] = len(flat)
-        flat.append(node)
+        attributes["_order"] = place
+        place += 1
+        add(node)
         plan = plans.get(node.__class__)
         if plan is None:
             node_type = node.__class__
@@ -218,15 +227,15 @@ def _index(part: Part) -> PartIndex:
                 _push_scoped(node, scope, inner, stack)
                 continue
         for name in fields:
-            value = attributes.get(name)
+            value = attributes[name]
             if value.__class__ is list:
-                for item in reversed(value):
-                    if isinstance(item, base):
+                for item in value[::-1]:
+                    if item is not None:
                         inside = item.__dict__
                         inside["_parent"] = node
                         inside["_scope"] = scope
                         push(item)
-            elif isinstance(value, base):
+            elif value is not None:
                 inside = value.__dict__
                 inside["_parent"] = node
                 inside["_scope"] = scope

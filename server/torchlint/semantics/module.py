@@ -429,7 +429,7 @@ def class_facts(
 
 def first_parameter(function: FunctionNode) -> str | None:
     """``self`` as the method spells it; None for a method without one."""
-    arguments = [*function.args.posonlyargs, *function.args.args]
+    arguments = function.args.posonlyargs or function.args.args
     return arguments[0].arg if arguments else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from torchlint.semantics.index import index_of
 from torchlint.semantics.scopes import FunctionNode, Scope
@@ -12,8 +13,10 @@ from torchlint.syntax import parent_of, part_of
 
 def scope_at(node: ast.AST) -> Scope:
     """The innermost scope in which a node is evaluated (defaults and decorators belong outside their function)."""
-    index_of(part_of(node))
-    scope: Scope = node.__dict__["_scope"]
+    scope: Scope | None = node.__dict__.get("_scope")
+    if scope is None:
+        index_of(part_of(node))
+        scope = cast("Scope", node.__dict__["_scope"])
     return scope
 
 
@@ -40,6 +43,25 @@ def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
     found = [node for node_type in types for node in index.within(root, node_type)]
     found.sort(key=position_of)
     return iter(found)
+
+
+_NOT_IN_ORDER = (ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
+def calls_in_order(expression: ast.AST) -> list[ast.Call] | None:
+    """The calls in an expression in the order in which they are evaluated, which is that of their ends in the source;
+    None where something in it may be left out, repeated or put off."""
+    index = index_of(part_of(expression))
+    calls = cast("list[ast.Call]", index.within(expression, ast.Call))
+    if not calls:
+        return calls
+    if any(index.within(expression, held) for held in _NOT_IN_ORDER if held in index.nodes):
+        return None
+    return sorted(calls, key=_end) if len(calls) > 1 else calls
+
+
+def _end(node: ast.Call) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 def contains(root: ast.AST, node: ast.AST) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from torchlint.semantics.index import PartIndex, children_of, index_of
 from torchlint.semantics.scopes import Definition, Scope
@@ -125,7 +126,8 @@ class _Walker:
                 return self._bind(statement, environment)
             case ast.AugAssign(target=ast.Name() as name):
                 environment = self._evaluate(statement.value, environment)
-                self._use(name, environment)
+                if name.id in self._locals:
+                    self._use(name, environment)
                 return self._bind(statement, environment)
             case _:
                 return self._bind(statement, self._evaluate(statement, environment))
@@ -205,9 +207,8 @@ class _Walker:
         return joined
 
     def _use(self, name: ast.Name, environment: Environment) -> None:
-        if name.id in self._locals:
-            known, reaching = self.uses.get(name), environment.get(name.id, _NOTHING)
-            self.uses[name] = reaching if known is None else known | reaching
+        known, reaching = self.uses.get(name), environment.get(name.id, _NOTHING)
+        self.uses[name] = reaching if known is None else known | reaching
 
     def _evaluate(self, node: ast.AST, environment: Environment) -> Environment:
         assert self._index is not None
@@ -222,7 +223,7 @@ class _Walker:
         while stack:
             current = stack.pop()
             if isinstance(current, ast.Name):
-                if isinstance(current.ctx, ast.Load):
+                if current.id in self._locals and isinstance(current.ctx, ast.Load):
                     self._use(current, environment)
                 continue
             if isinstance(current, _DEFERRED):
@@ -237,12 +238,12 @@ class _Walker:
         return environment
 
     def _comprehension(self, node: ast.AST, environment: Environment) -> None:
-        targets = {
-            inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
-        }
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load) and inner.id not in targets:
-                self._use(inner, environment)
+        assert self._index is not None
+        names = cast("list[ast.Name]", self._index.within(node, ast.Name))
+        targets = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        for name in names:
+            if name.id in self._locals and name.id not in targets and isinstance(name.ctx, ast.Load):
+                self._use(name, environment)
 
 
 def _join(*environments: Environment | None) -> Environment | None:

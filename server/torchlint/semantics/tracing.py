@@ -22,7 +22,7 @@ from torchlint.semantics.flow import (
     sequence,
 )
 from torchlint.semantics.index import children_of
-from torchlint.semantics.nodes import element_of, is_static, scope_at
+from torchlint.semantics.nodes import calls_in_order, element_of, is_static, scope_at
 from torchlint.semantics.scopes import Binding, FunctionNode, Scope
 from torchlint.semantics.semantics import Semantics, kind_now
 
@@ -124,8 +124,13 @@ class Tracer:
 
     def _expression(self, node: ast.AST | None) -> list[Flow]:
         """The calls of an expression in the order in which they are evaluated."""
+        if node is None:
+            return []
+        calls = calls_in_order(node)
+        if calls is not None:
+            return [self._call(call) for call in calls]
         match node:
-            case None | ast.Name() | ast.Constant() | ast.Lambda():
+            case ast.Lambda():
                 return []
             case ast.Call():
                 before = [*self._expression(node.func if not isinstance(node.func, ast.Attribute) else node.func.value)]

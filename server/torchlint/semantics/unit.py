@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torchlint.frozen import dataclass
 from torchlint.semantics.classes import ClassView
@@ -58,13 +58,11 @@ class Unit:
     def name(self) -> str:
         return self._nodes.name
 
-    def all(self, *types: type[_NodeT]) -> Iterator[_NodeT]:
+    def all(self, *types: type[_NodeT]) -> Sequence[_NodeT]:
         """The nodes of some exact types in the unit, in the order of the source for each type."""
-        for index in self.indexes:
-            for node_type in types:
-                found: Any = index.nodes.get(node_type)
-                if found is not None:
-                    yield from found
+        if len(self.indexes) == 1:
+            return self.indexes[0].all(*types)
+        return [node for index in self.indexes for node in index.all(*types)]
 
     def classes(self) -> Iterator[ClassView]:
         """The classes of the unit."""

@@ -30,7 +30,7 @@ _SIMPLE_LINE = regex(
     rf"{_PLAIN}(?:(?:{_STRING}|{_bracketed(f'{_STRING}|{_bracketed(_STRING)}')}){_PLAIN})*(?:\#[^\r\n]*)?{_END}"
 )
 _BLANK_LINES = regex(r"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*(?:[ \t\f]*(?:\#[^\r\n]*)?\Z)?")
-_INDENT = regex(r"[ \t\f]*")
+_INDENT_AND_WORD = regex(r"([ \t\f]*)(\w+|@|)")
 _TOKEN = regex(r"""\"{3}|'{3}|["'#()\[\]{}]|\\(?:\r\n|[\s\S])|\r\n|\r|\n""")
 _REST_OF_STRING = {
     '"': regex(r'(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*'),
@@ -45,7 +45,6 @@ _STATEMENT_START = regex(
 )
 # At the left margin, while the line that opened the bracket is indented, these begin a statement too.
 _MARGIN_START = regex(r"[A-Za-z_][\w.]* (?:[-+*/|&]|//)?= |(?:if|for)\b.*:[ \t]*[\r\n]")
-_WORD = regex(r"\w+|@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +67,29 @@ def logical_lines(
     of the offsets ``ends`` (in order): the cells of a notebook are separate programs to the parser.
     """
     length = len(text)
+    skip, look, match = _BLANK_LINES.match, _INDENT_AND_WORD.match, _SIMPLE_LINE.match
     position = start
     while position < length:
-        blank = _BLANK_LINES.match(text, position)
+        blank = skip(text, position)
         if blank is not None and blank.end() > position:
             row += count_rows(text, position, blank.end())
             position = blank.end()
             if position >= length:
                 return
-        indent = _INDENT.match(text, position)
-        first = indent.end() if indent is not None else position
-        word = _WORD.match(text, first)
-        simple = _SIMPLE_LINE.match(text, position)
-        end = simple.end() if simple is not None else _end_of_logical_line(text, first, first - position, closed)
-        next_end = bisect_right(ends, position)
-        if next_end < len(ends):
-            end = min(end, ends[next_end])
+        begin = look(text, position)
+        indent, word = begin.groups() if begin is not None else ("", "")
+        simple = match(text, position)
+        if simple is not None:
+            end = simple.end()
+        else:
+            end = _end_of_logical_line(text, position + len(indent), len(indent), closed)
+        if ends:
+            next_end = bisect_right(ends, position)
+            if next_end < len(ends):
+                end = min(end, ends[next_end])
         # A form feed resets Python's indentation count.
-        width = first - max(text.rfind("\f", position, first) + 1, position)
-        yield LogicalLine(position, end, row, width, word.group() if word else "")
+        width = len(indent) - (indent.rfind("\f") + 1)
+        yield LogicalLine(position, end, row, width, word)
         row += 1 if simple is not None else count_rows(text, position, end)
         position = end
 

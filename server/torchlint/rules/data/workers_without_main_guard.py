@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from torchlint.idioms.data.loader_use import called_function, iterated_loaders
 from torchlint.idioms.data.loaders import all_loaders, has_workers, loader_argument
-from torchlint.rules.base import Diagnosis, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, Level, Rule, on_unit
 from torchlint.semantics.index import index_of
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
@@ -72,24 +72,21 @@ class WorkersWithoutMainGuard(Rule):
     level = Level.HINT
     summary = "Where workers are not forked, each runs the whole script again."
 
-    @on_node(ast.For, ast.Call)
-    def check(self, node: ast.For | ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+    @on_unit()
+    def check(self, whole: Unit, unit: Unit) -> Iterator[Diagnosis]:
         if unit.kind != "module" or unit.in_notebook or not unit.semantics.module.mentions_call("DataLoader"):
             return
         start = _first_start(unit.semantics)
-        if start is None or start[0] is not node:
+        if start is None:
             return
-        what = "This loop" if isinstance(node, ast.For) else f"`{ast.unparse(node.func)}()`"
+        node = start[0]
+        what = f"`{ast.unparse(node.func)}()`" if isinstance(node, ast.Call) else "This loop"
         message = f'{what} starts workers outside of `if __name__ == "__main__"`: each may run the script again.'
         yield self.found(node, message, related=[(start[1], "loads with workers")])
 
 
 def _first_start(semantics: Semantics) -> _Start | None:
     """The first place in the script's own code that starts workers."""
-    return semantics.module.memo.get(("first start of workers",), lambda: _find_start(semantics), None)
-
-
-def _find_start(semantics: Semantics) -> _Start | None:
     if not any(_starts_workers(semantics, call) for call in all_loaders(semantics)):
         return None
     for method in semantics.module.calls_of("set_start_method"):

@@ -16,7 +16,7 @@ from torchlint.idioms.values.densities import (
     standard_kl,
 )
 from torchlint.idioms.values.formulas import applied, complement, factors, same, terms, without_epsilon
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_operation
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
@@ -78,7 +78,7 @@ class HandWrittenDistribution(Rule):
     fix = FixKind.UNSAFE
     summary = "`torch.distributions` has this sample, density, entropy or divergence, tested and stable."
 
-    @on_node(ast.BinOp)
+    @on_operation(ast.Mult, ast.Add, ast.Sub)
     def check_formula(self, node: ast.BinOp, unit: Unit) -> Iterator[Diagnosis]:
         if isinstance(node.op, ast.Mult):
             found = _product(node, unit)
@@ -125,10 +125,8 @@ class HandWrittenDistribution(Rule):
         )
         yield self.found(call, message, related=[(samples[0].node, "the sample")])
 
-    @on_node(ast.Compare)
+    @on_operation(ast.Lt, ast.LtE, ast.Gt, ast.GtE)
     def check_bernoulli_sample(self, node: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
-        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
-            return
         for noise, probability in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
             drawn = isinstance(noise, ast.Call) and unit.semantics.is_named(noise.func, "torch.rand_like")
             like = argument(noise, 0, "input") if drawn and isinstance(noise, ast.Call) else None

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_operation
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.unit import Unit
 
@@ -54,10 +54,8 @@ class NanEquality(Rule):
     fix = FixKind.UNSAFE
     summary = "NaN is equal to nothing: the comparison has the same answer for every element."
 
-    @on_node(ast.Compare)
+    @on_operation(ast.Eq, ast.NotEq)
     def check(self, node: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
-        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
-            return
         equal = isinstance(node.ops[0], ast.Eq)
         for nan, value in ((node.comparators[0], node.left), (node.left, node.comparators[0])):
             kind = unit.semantics.kind(value) if _is_nan(nan, unit) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.idioms.values.dataflow import last_operations
 from torchlint.idioms.values.losses import loss_call
-from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_node
+from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_operation
 from torchlint.semantics.nodes import argument, enclosing_function, shortened
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -86,10 +86,8 @@ class ProbabilityThresholdOnLogits(Rule):
     level = Level.WARNING
     summary = "The threshold is meant for probabilities, but the values are logits."
 
-    @on_node(ast.Compare)
+    @on_operation(*_GREATER)
     def check_comparison(self, node: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
-        if len(node.ops) != 1 or not isinstance(node.ops[0], _GREATER):
-            return
         for values, threshold in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
             yield from self._check(node, values, threshold, unit.semantics)
 

@@ -7,7 +7,7 @@ from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
 from torchlint.frozen import dataclass
 from torchlint.idioms.values.formulas import applied, complement, terms, without_epsilon
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_operation
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
@@ -88,9 +88,9 @@ class UnstableLog(Rule):
         if not call.args and not call.keywords and not unit.semantics.names(call.func):
             yield from self._log(call, call.func.value, unit)
 
-    @on_node(ast.BinOp)
+    @on_operation(ast.Sub)
     def check_difference(self, node: ast.BinOp, unit: Unit) -> Iterator[Diagnosis]:
-        if not isinstance(node.op, ast.Sub) or literal_of(node.right) != 1 or _is_summand(node):
+        if literal_of(node.right) != 1 or _is_summand(node):
             return
         exponent = _torch_operand(node.left, unit, "exp")
         if exponent is None or _is_rounded(node) or _is_written_out(exponent, unit):

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.modules.members import module_iterator
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -53,7 +53,7 @@ class RequiresGradOnModule(Rule):
     fix = FixKind.UNSAFE
     summary = "`requires_grad` of a module is an attribute that nothing reads: nothing is frozen."
 
-    @on_node(ast.Assign)
+    @on_attribute_set(lambda name: name == "requires_grad")
     def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         for target in statement.targets:
             if not isinstance(target, ast.Attribute) or target.attr != "requires_grad":

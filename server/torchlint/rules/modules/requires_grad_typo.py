@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from torchlint import torch_api
 from torchlint.fixes import Editor
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_keyword, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set, on_keyword, on_node
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.nodes import argument
 from torchlint.semantics.unit import Unit
@@ -91,7 +91,8 @@ class RequiresGradTypo(Rule):
     fix = FixKind.SAFE
     summary = "A misspelt `requires_grad` sets an attribute that nothing reads, or raises."
 
-    @on_node(ast.Assign, ast.AnnAssign)
+    @on_node(ast.AnnAssign)
+    @on_attribute_set(lambda name: _is_misspelt(name, setting=True))
     def check_assignment(self, statement: ast.Assign | ast.AnnAssign, unit: Unit) -> Iterator[Diagnosis]:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:

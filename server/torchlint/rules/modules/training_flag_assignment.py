@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.modules.members import module_iterator
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -58,7 +58,7 @@ class TrainingFlagAssignment(Rule):
     fix = FixKind.UNSAFE
     summary = "Setting `training` by hand leaves the modules inside in the old mode."
 
-    @on_node(ast.Assign)
+    @on_attribute_set(lambda name: name == "training")
     def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         if isinstance(statement.value, ast.Attribute) and statement.value.attr == "training":
             return  # a module that takes the place of another takes over its mode

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.regex import regex
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call
 from torchlint.semantics.literals import UNKNOWN
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments
 from torchlint.semantics.semantics import Semantics
@@ -99,7 +99,7 @@ class DebugModeLeftOn(Rule):
         message = f"`{ast.unparse(call.func)}` runs in every run, and nothing reads what it records."
         yield self.found(call, message, fixes=_removal(call, "the profiler"))
 
-    @on_node(ast.Assign)
+    @on_assignment(to=(ast.Subscript,))
     def check_environment(self, assign: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         target = assign.targets[0]
         if target.__class__ is not ast.Subscript or not isinstance(target, ast.Subscript):

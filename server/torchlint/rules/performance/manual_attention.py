@@ -7,7 +7,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.idioms.training.vocabulary import block_of, statement_of
 from torchlint.idioms.values.attention import Attention, Masking, Scaling, attention_at, is_query_width
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_operation
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.module import first_parameter
@@ -73,10 +73,9 @@ class ManualAttention(Rule):
     fix = FixKind.UNSAFE
     summary = "`scaled_dot_product_attention` computes this without storing the matrix of weights."
 
-    @on_node(ast.BinOp)
+    @on_operation(ast.MatMult)
     def check_operator(self, node: ast.BinOp, unit: Unit) -> Iterator[Diagnosis]:
-        if isinstance(node.op, ast.MatMult):
-            yield from self._check(node, unit)
+        yield from self._check(node, unit)
 
     @on_call("torch.matmul", "torch.bmm", "torch.einsum")
     def check_function(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from torchlint.fixes.editor import Editor
 from torchlint.frozen import dataclass
 from torchlint.idioms.values.cuda import moves_to_cuda
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_unit
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, contains, nodes_within
 from torchlint.semantics.semantics import Semantics
@@ -86,10 +86,14 @@ class NotebookMemoryNotFreed(Rule):
     fix = FixKind.UNSAFE
     summary = "The old model is still on the GPU while the new one is built."
 
-    @on_node(ast.Assign)
-    def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
-        if not unit.in_notebook or unit.kind != "module" or parent_of(statement) is not None:
-            return
+    @on_unit()
+    def check(self, whole: Unit, unit: Unit) -> Iterator[Diagnosis]:
+        if unit.in_notebook and unit.kind == "module":
+            for statement in unit.all(ast.Assign):
+                if parent_of(statement) is None:
+                    yield from self._check(statement, unit)
+
+    def _check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         target = statement.targets[0]
         if len(statement.targets) != 1 or not isinstance(target, ast.Name):
             return

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.values.iterators import can_follow
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import part_of
@@ -64,7 +64,7 @@ class BenchmarkWithDeterminism(Rule):
     fix = FixKind.UNSAFE
     summary = "Benchmarking may choose another algorithm in each run, against the determinism asked for."
 
-    @on_node(ast.Assign)
+    @on_attribute_set(lambda name: name == "benchmark")
     def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         if not _sets(statement, _BENCHMARK, True, unit):
             return

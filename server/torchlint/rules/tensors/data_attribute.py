@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint import torch_api
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node, on_reference
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set, on_node, on_reference
 from torchlint.semantics.kinds import What
 from torchlint.semantics.narrowing import class_tested_around
 from torchlint.semantics.nodes import shortened
@@ -75,7 +75,8 @@ class DataAttribute(Rule):
         )
         yield self.found(node, message, fixes=[fix])
 
-    @on_node(ast.Assign, ast.AugAssign)
+    @on_node(ast.AugAssign)
+    @on_attribute_set(lambda name: name == "data")
     def check_write(self, statement: ast.Assign | ast.AugAssign, unit: Unit) -> Iterator[Diagnosis]:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:

@@ -7,7 +7,17 @@ from torchlint import torch_api
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.values.element_types import ElementType, element_type
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_keyword, on_method, on_node
+from torchlint.rules.base import (
+    Diagnosis,
+    FixKind,
+    FixPlan,
+    Level,
+    Rule,
+    on_attribute_set,
+    on_call,
+    on_keyword,
+    on_method,
+)
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -87,7 +97,7 @@ class IntegerRequiresGrad(Rule):
         assert isinstance(call.func, ast.Attribute)
         yield from self._check_made(call, call.func.value, unit, "`requires_grad_()` raises:")
 
-    @on_node(ast.Assign)
+    @on_attribute_set(lambda name: name == "requires_grad")
     def check_assignment(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         match statement:
             case ast.Assign(targets=[ast.Attribute(value=tensor, attr="requires_grad") as target], value=value):

@@ -7,7 +7,7 @@ from torchlint.idioms.modules.layer_sizes import sizes_of_layer
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.idioms.values.tensor_sizes import ELEMENTWISE, Sizes, sizes_of
-from torchlint.rules.base import Diagnosis, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, Level, Rule, on_builtin, on_node
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import has_unknown_arguments
@@ -104,9 +104,9 @@ class TensorTruthValue(Rule):
             )
             yield self.found(operation, message)
 
-    @on_node(ast.Call)
+    @on_builtin("max", "min")
     def check_extreme(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        if not isinstance(call.func, ast.Name) or call.func.id not in ("max", "min") or call.keywords:
+        if not isinstance(call.func, ast.Name) or call.keywords:
             return
         if has_unknown_arguments(call) or builtin_called(unit.semantics, call) is None:
             return

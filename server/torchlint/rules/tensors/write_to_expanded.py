@@ -7,7 +7,7 @@ from torchlint.idioms.modules.layer_sizes import whole_number
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.idioms.values.tensor_sizes import sizes_of
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_method, on_node
 from torchlint.semantics.nodes import has_unknown_arguments
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
@@ -77,7 +77,8 @@ class WriteToExpanded(Rule):
         effect = "raises" if method in _RAISING else "changes all elements that share it"
         yield from self._check(call, call.func.value, f"`.{method}()` {effect}", unit)
 
-    @on_node(ast.Assign, ast.AugAssign)
+    @on_node(ast.AugAssign)
+    @on_assignment(to=(ast.Subscript,))
     def check_assignment(self, statement: ast.Assign | ast.AugAssign, unit: Unit) -> Iterator[Diagnosis]:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:

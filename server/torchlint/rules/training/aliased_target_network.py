@@ -9,7 +9,7 @@ from torchlint.idioms.training.parameter_copies import ParameterCopy, parameter_
 from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.idioms.values.identity import is_alias, origin_of
 from torchlint.regex import regex
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment
 from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -83,7 +83,7 @@ class AliasedTargetNetwork(Rule):
     fix = FixKind.SAFE
     summary = "The copy is the network itself, so it changes with every step."
 
-    @on_node(ast.Assign)
+    @on_assignment(to=(ast.Name, ast.Attribute), of=(ast.Name, ast.Attribute, ast.Call, ast.Tuple))
     def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         for target, value in _bound(statement):
             if not is_alias(value) or ast.unparse(target) == ast.unparse(value):

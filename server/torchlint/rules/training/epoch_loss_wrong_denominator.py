@@ -16,7 +16,7 @@ from torchlint.idioms.data.sample_counts import (
     subset_sampler,
 )
 from torchlint.idioms.training.reductions import is_batch_mean
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method, on_node, on_operation
 from torchlint.semantics.nodes import argument, contains, shortened
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
@@ -82,7 +82,8 @@ class EpochLossWrongDenominator(Rule):
     fix = FixKind.UNSAFE
     summary = "Each batch loss is a mean already, so the loss of the epoch is too small."
 
-    @on_node(ast.BinOp, ast.AugAssign)
+    @on_node(ast.AugAssign)
+    @on_operation(ast.Div)
     def check(self, node: ast.BinOp | ast.AugAssign, unit: Unit) -> Iterator[Diagnosis]:
         if not isinstance(node.op, ast.Div):
             return

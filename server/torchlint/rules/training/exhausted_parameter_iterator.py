@@ -12,7 +12,7 @@ from torchlint.idioms.values.iterators import (
     repeating_loop,
     used_up_twice_in,
 )
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_method, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_class, on_method
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.unit import Unit
@@ -74,7 +74,7 @@ class ExhaustedParameterIterator(Rule):
     fix = FixKind.SAFE
     summary = "The iterator was used up before, so this sees no parameters."
 
-    @on_node(ast.Assign)
+    @on_assignment(to=(ast.Name,), of=(ast.GeneratorExp, ast.Call))
     def check_variable(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         match statement:
             case ast.Assign(targets=[ast.Name() as target], value=value) if iterates_parameters(unit.semantics, value):

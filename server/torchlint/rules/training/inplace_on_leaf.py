@@ -7,7 +7,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.training.grad_mode import is_recorded
 from torchlint.idioms.training.leaves import Leaf, leaf_of
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_method, on_node
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
@@ -82,7 +82,7 @@ class InplaceOnLeaf(Rule):
     def check_update(self, statement: ast.AugAssign, unit: Unit) -> Iterator[Diagnosis]:
         yield from self._changed(statement.target, statement, unit)
 
-    @on_node(ast.Assign)
+    @on_assignment(to=(ast.Subscript,))
     def check_write(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         match statement.targets:
             case [ast.Subscript() as target]:

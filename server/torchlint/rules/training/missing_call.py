@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call, on_node
 from torchlint.semantics.kinds import What
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -182,7 +182,7 @@ class MissingCall(Rule):
             if name in _QUESTIONS:
                 yield self._missing(side, f"`{ast.unparse(side)}` is compared without being called.")
 
-    @on_node(ast.Assign)
+    @on_assignment(to=(ast.Name,), of=(ast.Name, ast.Attribute))
     def check_alias(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         value, target = statement.value, statement.targets[0]
         if not isinstance(target, ast.Name) or len(statement.targets) > 1 or not _is_question(value, unit):

@@ -9,6 +9,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, on_call, on
 from torchlint.rules.versions._versioned import VersionedNameRule
 from torchlint.semantics.kinds import What
 from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
 from torchlint.torch_api import versioned_tails
 
 _REDUCTIONS = frozenset(("reduction", "reduce", "size_average"))
@@ -79,8 +80,9 @@ class InertLegacySwitch(VersionedNameRule):
             fixes.append(FixPlan("Remove `volatile`", "safe", lambda edit: edit.remove_argument(call, given.value)))
         yield self.found(given, "`volatile` has no effect since torch 0.4: use `with torch.no_grad():`.", fixes=fixes)
 
-    @on_node(ast.Subscript)
-    def check_loss(self, node: ast.Subscript, unit: Unit) -> Iterator[Diagnosis]:
+    @on_reference("data")
+    def check_loss(self, data: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
+        node = parent_of(data)
         match node:
             case ast.Subscript(value=ast.Attribute(attr="data", value=loss), slice=ast.Constant(value=0)):
                 pass

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node, on_unit
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 from torchlint.torch_api import indexed_modules, is_unknown, newest_indexed, resembling, versioned_name
@@ -57,14 +57,18 @@ class UnknownApi(Rule):
     fix = FixKind.UNSAFE
     summary = "No release of torch has this name: the import or the use raises."
 
-    @on_node(ast.Attribute)
-    def check_attribute(self, node: ast.Attribute, unit: Unit) -> Iterator[Diagnosis]:
+    @on_unit()
+    def check_attributes(self, whole: Unit, unit: Unit) -> Iterator[Diagnosis]:
+        imported = unit.semantics.module.imported_from(_LAST_NAMES)
+        for name in unit.all(ast.Name):
+            if name.id in imported:
+                node = parent_of(name)
+                while isinstance(node, ast.Attribute):
+                    yield from self._check_attribute(node, unit)
+                    node = parent_of(node)
+
+    def _check_attribute(self, node: ast.Attribute, unit: Unit) -> Iterator[Diagnosis]:
         if node.attr.startswith("_") or not isinstance(node.ctx, ast.Load):
-            return
-        root: ast.expr = node.value
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if not isinstance(root, ast.Name) or root.id not in unit.semantics.module.imported_from(_LAST_NAMES):
             return
         module = unit.semantics.written_name(node.value)
         if module not in indexed_modules() or not is_unknown(f"{module}.{node.attr}"):
