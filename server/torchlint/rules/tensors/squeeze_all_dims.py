@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.values.einops_patterns import groups_of_axes
 from torchlint.idioms.values.single_axes import axis_of_outputs, axis_that_is_made
 from torchlint.idioms.values.tensor_sizes import sizes_of
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within
@@ -17,7 +18,7 @@ from torchlint.syntax import parent_of
 #: What is done with the output of one sample: it leaves torch or becomes one number.
 _LEAVING = frozenset("item tolist numpy cpu detach data argmax".split())
 #: How a batch is made of one sample.
-_BATCHED = re.compile(r"unsqueeze_?\((dim=)?0\)|\[None")
+_BATCHED = regex(r"unsqueeze_?\((dim=)?0\)|\[None")
 
 
 class SqueezeAllDims(Rule):
@@ -104,7 +105,7 @@ class SqueezeAllDims(Rule):
         axis = axis_that_is_made(semantics, tensor)
         if axis is None:
             is_output, axis = axis_of_outputs(semantics, tensor)
-            if not is_output:
+            if not is_output and not _has_batch_by_pattern(semantics, tensor):
                 return
         if axis is None and not _is_in_forward(call) and _leaves(call):
             return
@@ -118,6 +119,29 @@ class SqueezeAllDims(Rule):
                 FixPlan(f"Use `.{axis.removal}`", "unsafe", lambda edit: _rewrite(edit, call, tensor, axis.removal))
             ]
         yield self.found(call, message, fixes=fixes)
+
+
+def _has_batch_by_pattern(semantics: Semantics, tensor: ast.expr) -> bool:
+    """Whether a pattern gives the value a batch axis, and none of length one: ``einsum(a, b, "n d, m d -> n m")``.
+
+    A pattern that leaves one axis leaves nothing to squeeze but that one.
+    """
+    value = semantics.value_of(tensor)
+    patterns: list[object] = []
+    match value:
+        case ast.Call() if semantics.is_named(value.func, "torch.einsum") and value.args:
+            equation = semantics.literal(value.args[0])
+            before, arrow, after = equation.partition("->") if isinstance(equation, str) else ("", "", "")
+            patterns = [f"{' '.join(before.partition(',')[0])} -> {' '.join(after.strip())}"] if arrow else []
+        case ast.Call() if semantics.is_named(value.func, "einops.einsum", "einops.reduce", "einops.rearrange"):
+            patterns = [semantics.literal(item) for item in value.args]
+    found = next((groups_of_axes(item) for item in patterns if isinstance(item, str) and "->" in item), None)
+    if found is None:
+        return False
+    axes = [axis for group in found[1] for axis in group]
+    if not all(found[1]) or not all(axis.isidentifier() for axis in axes):
+        return False
+    return len(axes) == 1 or (bool(axes) and (axes[0] in ("b", "B", "n", "N", "bs") or "batch" in axes[0]))
 
 
 def _is_one_of_a_pair(semantics: Semantics, call: ast.Call) -> bool:
