@@ -91,16 +91,10 @@ class Settings:
     def active(self, rules: Iterable[RuleLike], filename: str | None = None) -> frozenset[str]:
         """The codes of the rules that are on, in the file of that name if one is given."""
         rules = tuple(rules)
-        on = frozenset(rule.code for rule in rules if rule.level.value != "off")
-        own = self._own_selection()
-        if self.override is None:
-            on = own.apply(rules, on)
-        elif self.override.select is None:
-            on = self.override.apply(rules, own.apply(rules, on))
-        else:
-            # As in ruff: what a file only ignores stays ignored when the command line selects anew.
-            kept = own.ignore if self.select is None and not self.extend_select else ()
-            on = self.override.apply(rules, on, kept)
+        # Asked for every file, and every selector has to be held against every rule.
+        on = self._active.get(rules)
+        if on is None:
+            on = self._active[rules] = self._selected(rules)
         if filename is None or not self.per_file_ignores:
             return on
         ignored = [
@@ -114,6 +108,21 @@ class Settings:
             for rule in rules
             if rule.code in on and not any(specificity(selector, rule.code, rule.name) for selector in ignored)
         )
+
+    @cached_property
+    def _active(self) -> dict[tuple[RuleLike, ...], frozenset[str]]:
+        return {}
+
+    def _selected(self, rules: tuple[RuleLike, ...]) -> frozenset[str]:
+        on = frozenset(rule.code for rule in rules if rule.level.value != "off")
+        own = self._own_selection()
+        if self.override is None:
+            return own.apply(rules, on)
+        if self.override.select is None:
+            return self.override.apply(rules, own.apply(rules, on))
+        # As in ruff: what a file only ignores stays ignored when the command line selects anew.
+        kept = own.ignore if self.select is None and not self.extend_select else ()
+        return self.override.apply(rules, on, kept)
 
     def _own_selection(self) -> Selection:
         """Selectors of the file itself: a severity of "off" ignores, any other selects the rule that it is for."""
