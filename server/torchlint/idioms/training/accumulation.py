@@ -66,7 +66,8 @@ def _climb(semantics: Semantics, node: ast.AST, loop: ast.AST, found: list[Guard
 
 
 def _guard(semantics: Semantics, statement: ast.If, holds: bool) -> Guard:
-    return Guard(statement, statement.test, holds, _modulus(semantics, statement.test))
+    every = _modulus(semantics, statement.test) or (_counted(statement) if holds else None)
+    return Guard(statement, statement.test, holds, every)
 
 
 def _modulus(semantics: Semantics, test: ast.expr) -> ast.expr | None:
@@ -77,6 +78,26 @@ def _modulus(semantics: Semantics, test: ast.expr) -> ast.expr | None:
     for node in nodes_within(value, ast.BinOp):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not _is_text(node.left):
             return node.right
+    return None
+
+
+def _counted(statement: ast.If) -> ast.expr | None:
+    """``k`` of a counter that begins again: ``if n >= k: ...; n = 0`` and ``if i - last >= k: ...; last = i``."""
+    match statement.test:
+        case ast.Compare(left=counter, ops=[ast.GtE() | ast.Gt() | ast.Eq()], comparators=[every]):
+            pass
+        case _:
+            return None
+    for inner in statement.body:
+        match inner, counter:
+            case ast.Assign(targets=[target], value=ast.Constant(value=int())), ast.Name() | ast.Attribute():
+                if ast.unparse(target) == ast.unparse(counter):
+                    return every
+            case ast.Assign(targets=[target], value=value), ast.BinOp(left=now, op=ast.Sub(), right=last):
+                if ast.unparse(target) == ast.unparse(last) and ast.unparse(value) == ast.unparse(now):
+                    return every
+            case _:
+                pass
     return None
 
 

@@ -13,10 +13,13 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_foreign_backward
 from torchlint.idioms.training.gradient_graph import loss_of
 from torchlint.idioms.training.reductions import is_batch_mean
+from torchlint.idioms.training.trainer_losses import ignored_items
 from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.regex import regex
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_flow
+from torchlint.semantics.classes import ClassView
 from torchlint.semantics.flow import Action, Loop
+from torchlint.semantics.nodes import contains, nodes_within
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import part_of
 
@@ -47,16 +50,19 @@ class _Cycle:
 class BrokenGradientAccumulation(Rule):
     """## What it does
 
-    Reports two mistakes of gradient accumulation, where `optimizer.step()` runs in every `k`-th iteration:
+    Reports mistakes of gradient accumulation, where `optimizer.step()` runs in every `k`-th iteration:
 
-    - the gradients are cleared in every iteration (error), and
-    - the loss, a mean over the batch, is not divided by `k` (hint).
+    - the gradients are cleared in every iteration (error),
+    - they are cleared at the head of each epoch, with those of a last group of less than `k` batches in them (hint),
+    - the loss, a mean over the batch, is not divided by `k` (hint), and
+    - `compute_loss` of a `Trainer` of transformers ignores `num_items_in_batch` (hint).
 
     ## Why is this bad?
 
     Cleared in every iteration, the gradients never add up: the step uses those of one batch of `k`, and the work for
     the others is thrown away. Without the division the gradients are `k` times those of one large batch, which is the
-    same as a learning rate `k` times as high, and clips at another norm.
+    same as a learning rate `k` times as high, and clips at another norm. A `Trainer` leaves the division to
+    `compute_loss` where the model takes loss arguments, as most language models do.
 
     ## Example
 
@@ -106,6 +112,16 @@ class BrokenGradientAccumulation(Rule):
     fix = FixKind.UNSAFE
     summary = "The step does not use the mean of the gradients of all its batches."
 
+    @on_class()
+    def check_trainer(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
+        parameter = ignored_items(view)
+        if parameter is not None:
+            message = (
+                "`compute_loss` ignores `num_items_in_batch`: for a model that takes loss arguments the trainer does "
+                "not divide, and the gradients of all accumulated batches are summed."
+            )
+            yield self.found(parameter, message, severity=Severity.HINT)
+
     @on_flow("step", "optimizer_step", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         module = unit.semantics.module
@@ -122,7 +138,11 @@ class BrokenGradientAccumulation(Rule):
             if lost is not None:
                 if not _between(found, cycle, lost):  # that is a step without gradients, another rule's
                     yield self._cleared(cycle, lost)
-            elif cycle.clears and _is_undivided(found, cycle):
+                continue
+            wasted = next((clear for clear in _clears_outside(found, cycle) if _wastes(found, clear, cycle)), None)
+            if wasted is not None and cycle.clears:
+                yield self._wasted(cycle, wasted)
+            if cycle.clears and _is_undivided(found, cycle):
                 yield self._undivided(found, cycle)
 
     def _cleared(self, cycle: _Cycle, clear: Action) -> Diagnosis:
@@ -137,6 +157,18 @@ class BrokenGradientAccumulation(Rule):
         ]
         fix = FixPlan("Clear after the step", "unsafe", lambda edit: _move(edit, clear, cycle.step))
         return self.found(clear.node, message, related=related, fixes=[fix], severity=Severity.ERROR)
+
+    def _wasted(self, cycle: _Cycle, clear: Action) -> Diagnosis:
+        every = ast.unparse(cycle.every)
+        message = (
+            f"`{ast.unparse(clear.node)}` throws away the gradients of the last batches of an epoch, unless their "
+            f"number is a multiple of `{every}`: `{ast.unparse(cycle.step.node)}` does not run for them."
+        )
+        related: list[tuple[ast.AST, str]] = [
+            (cycle.step.node, f"a step for every `{every}` batches, and none for what is left"),
+            (cycle.loop.node, "the batches of an epoch"),
+        ]
+        return self.found(clear.node, message, related=related, severity=Severity.HINT)
 
     def _undivided(self, found: Training, cycle: _Cycle) -> Diagnosis:
         every = ast.unparse(cycle.every)
@@ -228,6 +260,33 @@ def _between(found: Training, cycle: _Cycle, clear: Action) -> bool:
     """Whether a clear stands between the backward pass and the step."""
     order = {action: position for position, action in enumerate(found.actions)}
     return order[cycle.backward] < order[clear] < order[cycle.step]
+
+
+def _clears_outside(found: Training, cycle: _Cycle) -> list[Action]:
+    """The clears in the loop around that of an accumulation (the epochs), under no condition."""
+    around = [item for item in found.places[cycle.step].loops if contains(item.node, cycle.loop.node)]
+    epochs = [item for item in around if item.node is not cycle.loop.node][-1:]
+    clears = _with_event(found, found.events_of(cycle.optimizer), vocabulary.CLEAR)
+    return [
+        clear
+        for clear in clears
+        for epoch in epochs
+        if found.places[clear].loops and found.places[clear].loops[-1].node is epoch.node
+        if guards_of(found, clear, epoch) == ()
+    ]
+
+
+def _wastes(found: Training, clear: Action, cycle: _Cycle) -> bool:
+    """Whether a clear comes between the last batch of an epoch and the next step, where batches may be left over."""
+    loop = cycle.loop.node
+    test = found.semantics.value_of(cycle.guard.test)
+    if not isinstance(loop, ast.For | ast.AsyncFor) or not _is_more_than_one(found, cycle.every):
+        return False
+    if test is None or any(isinstance(node, ast.BoolOp) for node in nodes_within(test, ast.BoolOp)):
+        return False  # or it is the last batch
+    batches = ast.unparse(loop.iter)
+    counted = "range(" in batches and "len(" not in batches  # perhaps a multiple
+    return cycle.guard.holds and not counted and "islice" not in batches
 
 
 def _is_undivided(found: Training, cycle: _Cycle) -> bool:
