@@ -15,7 +15,10 @@ from torchlint.cli import outcomes
 from torchlint.finding import Finding, Severity
 
 #: What no plain run may load: each would cost more than the lint of a small file.
-HEAVY = ("pygls", "lsprotocol", "libcst", "asyncio", "multiprocessing", "concurrent.futures", "hypothesis")
+HEAVY = (
+    *("pygls", "lsprotocol", "libcst", "asyncio", "multiprocessing", "concurrent.futures", "hypothesis"),
+    *("packaging.specifiers", "pathspec", "tomllib", "hashlib", "tempfile"),
+)
 
 
 def modules_after(code: str) -> set[str]:

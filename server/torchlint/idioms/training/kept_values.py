@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.gradient_graph import carried_names, leads_to_backward
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of_parameter

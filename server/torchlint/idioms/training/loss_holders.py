@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.gradient_graph import carriers, loss_of
 from torchlint.idioms.training.kept_values import Kept
 from torchlint.semantics.nodes import contains, nodes_within

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, element_of, nodes_within

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.values.devices import is_dtype_only
 from torchlint.idioms.values.input_tensors import is_input_tensor

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from torchlint import torch_api
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.devices import is_dtype_only
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What

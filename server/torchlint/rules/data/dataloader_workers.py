@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.data.datasets import built_datasets
 from torchlint.idioms.data.loader_arguments import loader_arguments
 from torchlint.idioms.data.loaders import LOADER, loaded_class

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.lightning import is_lightning_module
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.idioms.training.frameworks import Duty, owned_duties
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Branch, Flow, Followed, Jump, Steps, Within, actions, children
 from torchlint.semantics.nodes import argument
@@ -16,13 +17,13 @@ _SETUP = ("torch.distributed.init_process_group", "torch.nn.parallel.Distributed
 #: What is the same file for all ranks: position and keyword of the argument that names it.
 _FILES = {"torch.save": (1, "f"), "shutil.rmtree": (0, "path")}
 #: Words of a test, a name or a file that may tell ranks apart.
-_RANK = re.compile(
+_RANK = regex(
     r"rank|main|master|primary|chief|lead|zero|gpu|device|world|dist|proc|node|worker|local|coordinator|hvd|head|shard"
     r"|\bpid\b|single|only",
     re.IGNORECASE,
 )
 #: What names no file that another rank would write too.
-_UNIQUE = re.compile(r"BytesIO|buffer|uuid|tempfile|tmp|temp_|random|hostname|getpid|\btime\b", re.IGNORECASE)
+_UNIQUE = regex(r"BytesIO|buffer|uuid|tempfile|tmp|temp_|random|hostname|getpid|\btime\b", re.IGNORECASE)
 #: What shards the state over ranks: there each rank has a part of its own to save.
 _SHARDING = ("FullyShardedDataParallel", "FSDP", "fully_shard", "ZeroRedundancyOptimizer", "DTensor", "deepspeed")
 
