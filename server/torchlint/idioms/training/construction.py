@@ -82,9 +82,9 @@ class _Search:
                 return False
 
     def _class_of(self, expression: ast.expr) -> ast.ClassDef | None:
-        """The class of this file that an object is certainly of (``trainer.optimizer``)."""
+        """The class of this file that an object is of (``trainer.optimizer``)."""
         kind = self._semantics.kind(expression)
-        return kind.class_node if kind is not None and kind.proven else None
+        return kind.class_node if kind is not None else None
 
     def _all(self, values: Iterable[tuple[ast.expr | None, _Path]], depth: int) -> bool:
         """Whether there are values and each is fully followed; all are, so that every call is noted."""
@@ -122,7 +122,7 @@ class _Search:
         """The function or method of this file that is called."""
         if not isinstance(function, ast.Attribute):
             return self._semantics.local_function(function)
-        owner = self._semantics.class_of_self(function.value)
+        owner = self._semantics.class_of_self(function.value) or self._class_of(function.value)
         return self._semantics.find_method(owner, function.attr) if owner is not None else None
 
     def _definition(self, definition: Definition, depth: int, path: _Path) -> bool:

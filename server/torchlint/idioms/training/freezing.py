@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.training.vocabulary import Training
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.flow import Ref

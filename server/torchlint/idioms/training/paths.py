@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 
-from torchlint.idioms.training.vocabulary import Training
+from torchlint.idioms.training.construction import modules_given
+from torchlint.idioms.training.vocabulary import Optimizer, Training
 from torchlint.semantics.flow import Action, Followed
 from torchlint.semantics.nodes import argument, is_static
 from torchlint.semantics.semantics import Semantics
@@ -23,6 +24,27 @@ def path_at_root(found: Training, action: Action, expression: ast.expr) -> str:
             return ""
         path = _as_caller_sees(found.semantics, tracer, path, call)
     return path
+
+
+def modules_at_root(found: Training, optimizer: Optimizer) -> frozenset[str] | None:
+    """The modules of an optimizer, as paths of the function at the root: where it is kept in another object too
+    (``trainer.optimizer``), if the calls that build it are in the flow. None where not all are known."""
+    if optimizer.modules is not None or not optimizer.builds:
+        return optimizer.modules
+    tracer = Tracer(found.semantics)
+    modules: set[str] = set()
+    for build in optimizer.builds:
+        action = next((action for action in found.actions if action.node is build), None)
+        given = modules_given(found.semantics, build) if action is not None else None
+        if action is None or not given:
+            return None
+        for path in given:
+            for call in reversed(found.places[action].calls):
+                path = _as_caller_sees(found.semantics, tracer, path, call) if path else ""
+            if not path:
+                return None
+            modules.add(path)
+    return frozenset(modules)
 
 
 def _as_caller_sees(semantics: Semantics, tracer: Tracer, path: str, call: Followed) -> str:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.modules.batch_norms import batch_norm_in, evaluated_norms, evaluates_norms
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.training.frameworks import Duty, owned_duties

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from torchlint.finding import Severity
+from torchlint.idioms.training.constructors import constructor_actions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
-from torchlint.idioms.training.paths import assigned_to, is_within, path_at_root
+from torchlint.idioms.training.paths import assigned_to, is_within, modules_at_root, path_at_root
 from torchlint.idioms.training.vocabulary import BUILT, STEP, Optimizer, Training, block_of, statement_of, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
@@ -28,26 +29,37 @@ _MOVES = frozenset(("to", "cuda", "xpu", "cpu"))
 _STATE_FROM_THE_START = frozenset(("torch.optim.Adagrad",))
 
 
-def _table(state_when_built: bool) -> Automaton:
-    built = _STATE if state_when_built else _EMPTY
+def _moves(state_when_built: bool) -> Automaton:
+    """What a move leaves behind. A path on which there is no state is as good as none: who resumes has one."""
     return Automaton(
         start=_START,
         moves={
             **{(state, _MOVE): _MOVED for state in (_START, _MOVED)},
             **{(state, _SHARD): _MOVED for state in (_START, _MOVED)},
-            (_START, BUILT): built,
+            (_START, BUILT): _STATE if state_when_built else _EMPTY,
             (_EMPTY, _LOAD): _STATE,
             # Where it was stepped, or is moved to and fro, the module is where it should be.
             **{(state, event): _MOVED for state in (_START, _EMPTY, _STATE) for event in (STEP, _SETTLED)},
             (_STATE, _MOVE): _DONE,
-            **{(state, _SHARD): _DONE for state in (_EMPTY, _STATE)},
             (_DONE, BUILT): _MOVED,
         },
-        wrong={(_STATE, _MOVE): "left behind", **{(state, _SHARD): "sharded" for state in (_EMPTY, _STATE)}},
+        wrong={(_STATE, _MOVE): "left behind"},
+        neutral=frozenset((_EMPTY,)),
     )
 
 
-_LATE_STATE, _EARLY_STATE = _table(state_when_built=False), _table(state_when_built=True)
+_SHARDED = Automaton(
+    start=_START,
+    moves={
+        **{(state, _SHARD): _MOVED for state in (_START, _MOVED)},
+        (_START, BUILT): _EMPTY,
+        **{(state, event): _MOVED for state in (_START, _EMPTY) for event in (STEP, _SETTLED)},
+        (_EMPTY, _SHARD): _DONE,
+        (_DONE, BUILT): _MOVED,
+    },
+    wrong={(_EMPTY, _SHARD): "sharded"},
+)
+_LATE_STATE, _EARLY_STATE = _moves(state_when_built=False), _moves(state_when_built=True)
 
 
 class OptimizerBeforeMove(Rule):
@@ -96,7 +108,7 @@ class OptimizerBeforeMove(Rule):
     ## Exceptions
 
     A move before the first step, which keeps the parameter objects that the optimizer has; a module that was moved
-    before; a move to the CPU or to another dtype.
+    before; a move to the CPU or to another dtype; and state that is moved by hand.
 
     ## References
 
@@ -110,26 +122,27 @@ class OptimizerBeforeMove(Rule):
     fix = FixKind.UNSAFE
     summary = "The optimizer keeps what the module had before it was moved."
 
-    @on_flow("to", "cuda", "xpu", "fully_shard", "FSDP", "FullyShardedDataParallel", also=("step",))
+    @on_flow("to", "cuda", "xpu", "Adagrad", "fully_shard", "FSDP", "FullyShardedDataParallel", also=("step",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):
             return
         for optimizer in found.optimizers:
-            if not optimizer.modules or not optimizer.builds:
+            modules = modules_at_root(found, optimizer)
+            if not modules or not optimizer.builds or _moves_state(found, optimizer):
                 continue
             early = any(unit.semantics.is_named(build.func, *_STATE_FROM_THE_START) for build in optimizer.builds)
-            classify = _classifier(found, optimizer)
-            flow = found.flow_for(classify)
-            for violation in violations(_EARLY_STATE if early else _LATE_STATE, flow, classify):
-                yield self._diagnosis(optimizer, violation)
-                break
+            events = _Events(found, optimizer, modules)
+            flow = found.flow_for(events.of)
+            for automaton in (_SHARDED, _EARLY_STATE if early else _LATE_STATE):
+                for violation in violations(automaton, flow, events.of)[:1]:
+                    yield self._diagnosis(optimizer, violation, events)
 
-    def _diagnosis(self, optimizer: Optimizer, violation: Violation) -> Diagnosis:
-        name, node = optimizer.ref.shown, violation.action.node
-        built = violation.last(BUILT)
-        related: list[tuple[ast.AST, str]] = [(built.node, "the optimizer is built here")] if built is not None else []
-        loaded = violation.last(_LOAD)
+    def _diagnosis(self, optimizer: Optimizer, violation: Violation, events: _Events) -> Diagnosis:
+        name, node = optimizer.ref.shown, events.place(violation.action, _MOVE, _SHARD)
+        built, loaded = violation.last(BUILT), violation.last(_LOAD)
+        build = events.place(built, BUILT) if built is not None else None
+        related: list[tuple[ast.AST, str]] = [(build, "the optimizer is built here")] if build is not None else []
         if violation.problem == "sharded":
             severity = Severity.ERROR
             message = f"`{name}` was built before: sharding makes new parameters, which it never trains."
@@ -137,50 +150,75 @@ class OptimizerBeforeMove(Rule):
             severity = Severity.HINT
             message = f"The state of `{name}` stays on the old device: the next step raises if the new one is another."
             if loaded is not None:
-                related.append((loaded.node, "its state is loaded here"))
+                related.append((events.place(loaded, _LOAD), "its state is loaded here"))
         fixes = []
-        if built is not None and _can_move(built.node, node):
+        if build is not None and _can_move(build, node):
             title = f"Build `{name}` behind the move" if violation.problem != "sharded" else f"Build `{name}` behind it"
             fixes.append(
-                FixPlan(title, "unsafe", lambda edit: edit.move_after(statement_of(built.node), statement_of(node)))
+                FixPlan(title, "unsafe", lambda edit: edit.move_after(statement_of(build), statement_of(node)))
             )
         return self.found(node, message, related=related, fixes=fixes, severity=severity)
 
 
-def _classifier(found: Training, optimizer: Optimizer) -> Callable[[Action], tuple[str, ...]]:
-    events = found.events_of(optimizer)
-    known: dict[Action, tuple[str, ...]] = {}
+class _Events:
+    """What happens to an optimizer and its modules, action by action. What the constructor of a class of the file does
+    happens where an object is made: ``places`` tells where it stands."""
 
-    def classify(action: Action) -> tuple[str, ...]:
-        if action not in known:
-            told = tuple(name for name in events(action) if name in (BUILT, STEP))
-            event = _event(found, optimizer, action)
-            known[action] = (event,) if event else told
-        return known[action]
+    def __init__(self, found: Training, optimizer: Optimizer, modules: frozenset[str]) -> None:
+        self._found, self._optimizer, self._modules = found, optimizer, modules
+        self._basic = found.events_of(optimizer)
+        self._known: dict[Action, tuple[tuple[str, ast.AST], ...]] = {}
 
-    return classify
+    def of(self, action: Action) -> tuple[str, ...]:
+        """The events of an action, as a classifier for ``typestate``."""
+        return tuple(event for event, _ in self._all(action))
+
+    def place(self, action: Action, *events: str) -> ast.AST:
+        """Where one of these events happens in an action."""
+        return next((node for event, node in self._all(action) if event in events), action.node)
+
+    def _all(self, action: Action) -> tuple[tuple[str, ast.AST], ...]:
+        if action not in self._known:
+            self._known[action] = tuple(self._find(action))
+        return self._known[action]
+
+    def _find(self, action: Action) -> Iterator[tuple[str, ast.AST]]:
+        receiver = action.receiver
+        path = receiver.path if receiver is not None else ""
+        if not path and (target := assigned_to(action.node)) is not None and action.verb in _MOVES:
+            path = path_at_root(self._found, action, target)  # net = Net().to(device)
+        event = self._event(action, [path] if path else [], [ref.path for ref in action.arguments[:1]])
+        if event:
+            yield event, action.node
+        elif (basic := [name for name in self._basic(action) if name in (BUILT, STEP)]) and not event:
+            yield basic[0], action.node
+        else:
+            for inner, seen in constructor_actions(self._found, action):
+                given = [path for ref in inner.arguments[:1] for path in seen(ref.path)]
+                own = seen(inner.receiver.path) if inner.receiver is not None else []
+                if inner.node in self._optimizer.builds:
+                    yield BUILT, inner.node
+                elif event := self._event(inner, own, given):
+                    yield event, inner.node
+
+    def _event(self, action: Action, receiver: list[str], first: list[str]) -> str:
+        """The event of a call, by the paths that its receiver and its first argument have at the root."""
+        if action.verb == "load_state_dict":
+            return _LOAD if self._optimizer.path in receiver else ""
+        if action.verb in _SHARDS and isinstance(action.node, ast.Call):
+            keeps = any(keyword.arg in ("use_orig_params", None) for keyword in action.node.keywords)
+            held = any(path and is_within(path, module) for path in first for module in self._modules)
+            return _SHARD if held and not keeps else ""
+        if action.verb in _MOVES and any(is_within(module, path) for path in receiver for module in self._modules):
+            return _MOVE if _may_change_device(self._found, action) else _SETTLED
+        return ""
 
 
-def _event(found: Training, optimizer: Optimizer, action: Action) -> str:
-    receiver = action.receiver
-    modules = optimizer.modules or frozenset()
-    if action.verb == "load_state_dict" and receiver is not None and receiver.path == optimizer.path:
-        return _LOAD
-    if action.verb in _SHARDS and action.arguments and isinstance(action.node, ast.Call):
-        keeps = any(keyword.arg in ("use_orig_params", None) for keyword in action.node.keywords)
-        path = action.arguments[0].path
-        return _SHARD if not keeps and any(is_within(path, module) for module in modules) else ""
-    if action.verb in _MOVES and _is_moved(found, action, modules):
-        return _MOVE if _may_change_device(found, action) else _SETTLED
-    return ""
-
-
-def _is_moved(found: Training, action: Action, modules: frozenset[str]) -> bool:
-    """Whether a conversion is of a module, by its name or where it is made (``net = Net().to(device)``)."""
-    path = action.receiver.path if action.receiver is not None else ""
-    if not path and (target := assigned_to(action.node)) is not None:
-        path = path_at_root(found, action, target)
-    return any(is_within(module, path) for module in modules)
+def _moves_state(found: Training, optimizer: Optimizer) -> bool:
+    """Whether the state of an optimizer is moved by hand: ``for state in optimizer.state.values(): ...``."""
+    return any(
+        action.receiver is not None and action.receiver.path == f"{optimizer.path}.state" for action in found.actions
+    )
 
 
 def _may_change_device(found: Training, action: Action) -> bool:
