@@ -10,7 +10,14 @@ from torchlint.fixes.arguments import with_keyword
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.dtype_conversions import conversion_of, is_exact, means_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.nodes import argument, contains, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import (
+    argument,
+    contains,
+    enclosing_function,
+    has_unknown_arguments,
+    nodes_within,
+    shortened,
+)
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -30,7 +37,8 @@ class ParameterLostByConversion(Rule):
     """## What it does
 
     Reports `self.x = nn.Parameter(...).to(...)` and its kind: a parameter on which a conversion (`.cuda()`, `.half()`,
-    `.view(...)`, arithmetic) is called before it is stored on the object.
+    `.view(...)`, arithmetic) is called before it is stored on the object, put into `_parameters`, or returned by a
+    function that says to return a parameter.
 
     ## Why is this bad?
 
@@ -92,6 +100,7 @@ class ParameterLostByConversion(Rule):
             return
         found = _stored_on_self(converted, call, unit.semantics)
         if found is None:
+            yield from self._check_passed_on(call, converted, conversions, unit.semantics)
             return
         target, owner = found
         by_luck = all(name in _OFTEN_NOTHING or _stays(node) for name, node in conversions)
@@ -113,6 +122,35 @@ class ParameterLostByConversion(Rule):
             fixes=_fixes(call, converted, conversions, unit.semantics),
             severity=Level.WARNING.severity if by_luck else None,
         )
+
+    def _check_passed_on(
+        self, call: ast.Call, converted: ast.expr, conversions: list[tuple[str, ast.AST]], semantics: Semantics
+    ) -> Iterator[Diagnosis]:
+        """A converted parameter that becomes one of ``_parameters``, or is returned where a parameter is promised."""
+        place = _taken_for_parameter(converted, semantics)
+        if place is None or all(name in _OFTEN_NOTHING or _stays(node) for name, node in conversions):
+            return
+        how = "The arithmetic" if conversions[-1][0] == "" else f"`.{conversions[-1][0]}()`"
+        yield self.found(
+            converted,
+            f"{how} makes {place} a tensor that is no leaf: it gets no gradient, and an optimizer refuses it.",
+            related=[(call, "the parameter that gets lost")],
+            fixes=_fixes(call, converted, conversions, semantics),
+        )
+
+
+def _taken_for_parameter(value: ast.expr, semantics: Semantics) -> str | None:
+    """What a value becomes, in words, where it is taken for a parameter without an attribute of ``self``."""
+    statement = parent_of(value)
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(attr="_parameters")) as target]):
+            return f"`{shortened(target, 40)}`"
+        case ast.Return():
+            function = enclosing_function(statement)
+            promised = function.returns if function is not None else None
+            if function is not None and promised is not None and semantics.is_named(promised, "torch.nn.Parameter"):
+                return f"the parameter that `{function.name}` promises"
+    return None
 
 
 def _converted(call: ast.Call, semantics: Semantics) -> tuple[ast.expr | None, list[tuple[str, ast.AST]]]:
