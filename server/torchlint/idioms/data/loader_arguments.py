@@ -118,6 +118,8 @@ def _changed_by(semantics: Semantics, use: ast.Name, depth: int) -> frozenset[st
             if method in ("update", "setdefault", "pop"):
                 return _set_by(semantics, call, method, depth)
             return None
+        case ast.Call(func=ast.Attribute(attr="update")):  # of another dict
+            return frozenset()
         case ast.Call() as call if builtin_called(semantics, call) in ("print", "len"):
             return frozenset()
         case ast.Dict(keys=keys, values=values) as display:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from enum import Enum
 
 from torchlint.idioms.data.loaders import LOADER, all_loaders
+from torchlint.idioms.training.accelerators import is_prepare
+from torchlint.idioms.training.construction import constructions
 from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.literals import UNKNOWN
 from torchlint.semantics.nodes import argument, element_of, enclosing_class, enclosing_function
@@ -41,6 +43,15 @@ _HOOKS = {
     "test_dataloader": Phase.EVALUATION,
     "predict_dataloader": Phase.EVALUATION,
 }
+_TRAINERS = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer")
+#: Methods of a Lightning ``Trainer`` (2.6), where they are given loaders, and what those are for.
+_TRAINER_METHODS = (
+    ("fit", 1, "train_dataloaders", Phase.TRAINING),
+    ("fit", 2, "val_dataloaders", Phase.EVALUATION),
+    ("validate", 1, "dataloaders", Phase.EVALUATION),
+    ("test", 1, "dataloaders", Phase.EVALUATION),
+    ("predict", 1, "dataloaders", Phase.EVALUATION),
+)
 _WRAPPERS = frozenset("enumerate tqdm zip iter islice track progress_bar".split())
 _DEEPEST = 5
 
@@ -64,7 +75,12 @@ def stated_phase(semantics: Semantics, dataset: ast.expr | None) -> Phase | None
 def _phase_of(value: object) -> Phase | None:
     if isinstance(value, bool):
         return Phase.TRAINING if value else Phase.EVALUATION
-    return _PHASES.get(value.lower()) if isinstance(value, str) else None
+    return phase_called(value) if isinstance(value, str) else None
+
+
+def phase_called(name: str) -> Phase | None:
+    """The part of a program that data are for by what they are called: ``train``, ``val``."""
+    return _PHASES.get(name.lower())
 
 
 def hook_phase(semantics: Semantics, call: ast.Call) -> Phase | None:
@@ -95,7 +111,8 @@ def made_by(semantics: Semantics, expression: ast.expr | None) -> ast.Call | Non
 
 
 def trained_loaders(semantics: Semantics) -> frozenset[ast.Call]:
-    """The loaders of this file over which a loop trains: its body, or a function that it calls, runs ``backward``."""
+    """The loaders of this file over which a loop trains (its body, or a function that it calls, runs ``backward``), or
+    that Lightning's ``Trainer.fit`` trains on."""
     return _loaders(semantics).get(Phase.TRAINING, frozenset())
 
 
@@ -109,8 +126,8 @@ def training_loops(semantics: Semantics, loader: ast.Call) -> tuple[ast.For, ...
 
 
 def evaluated_loaders(semantics: Semantics) -> frozenset[ast.Call]:
-    """The loaders of this file over which a loop evaluates (``no_grad``, or a function with ``eval()``) and none
-    trains."""
+    """The loaders of this file over which a loop evaluates (``no_grad``, or a function with ``eval()``), or Lightning's
+    ``Trainer``, and none trains."""
     return _loaders(semantics).get(Phase.EVALUATION, frozenset())
 
 
@@ -126,7 +143,10 @@ def _find_loaders(semantics: Semantics) -> dict[Phase, frozenset[ast.Call]]:
     around = [found for call in steps for found in _loops_around(semantics, call, 0)]
     training_loops = {loop for loop, _ in around}
     always = {loop for loop, conditional in around if not conditional}
-    trained = frozenset(call for loop in training_loops for call in _loaders_of_loop(semantics, loop, loop in always))
+    given = _given_to_trainer(semantics)
+    trained = given[Phase.TRAINING].union(
+        call for loop in training_loops for call in _loaders_of_loop(semantics, loop, loop in always)
+    )
     switches = [call for call in module.calls_of("eval") if isinstance(call.func, ast.Attribute) and not call.args]
     quiet = [call for name in ("no_grad", "inference_mode") for call in module.calls_of(name)]
     loops = {loop for call in switches for loop in _loops_after_eval(call, steps)}
@@ -137,7 +157,24 @@ def _find_loaders(semantics: Semantics) -> dict[Phase, frozenset[ast.Call]]:
         for call in _loaders_of_loop(semantics, loop, True)
         if call not in trained
     )
-    return {Phase.TRAINING: trained, Phase.EVALUATION: evaluated}
+    return {Phase.TRAINING: trained, Phase.EVALUATION: evaluated | (given[Phase.EVALUATION] - trained)}
+
+
+def _given_to_trainer(semantics: Semantics) -> dict[Phase, frozenset[ast.Call]]:
+    """The loaders that the methods of a ``Trainer`` of Lightning are given."""
+    found: dict[Phase, set[ast.Call]] = {phase: set() for phase in Phase}
+    for method, position, keyword, phase in _TRAINER_METHODS:
+        for call in semantics.module.calls_of(method):
+            given = argument(call, position, keyword)
+            if given is not None and isinstance(call.func, ast.Attribute) and _is_trainer(semantics, call.func.value):
+                for item in given.elts if isinstance(given, ast.List | ast.Tuple) else [given]:
+                    found[phase] |= set(iterated_loaders(semantics, item))
+    return {phase: frozenset(loaders) for phase, loaders in found.items()}
+
+
+def _is_trainer(semantics: Semantics, expression: ast.expr) -> bool:
+    built = constructions(semantics, expression)
+    return bool(built.calls) and all(semantics.is_named(call.func, *_TRAINERS) for call in built.calls)
 
 
 def _loops_around(semantics: Semantics, call: ast.AST, depth: int) -> Iterator[tuple[ast.For, bool]]:
@@ -193,6 +230,8 @@ def iterated_loaders(semantics: Semantics, iterable: ast.expr, depth: int = 0) -
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[*given]) if name in _WRAPPERS:
             for item in given if name == "zip" else given[:1]:
                 yield from iterated_loaders(semantics, item, depth + 1)
+        case ast.Call(args=[prepared]) if is_prepare(semantics, iterable):
+            yield from iterated_loaders(semantics, prepared, depth + 1)
         case ast.Call(func=function):
             yield from _returned(semantics, function, (), depth + 1)
         case ast.Name():
@@ -261,7 +300,11 @@ def _at(semantics: Semantics, value: ast.expr | None, path: tuple[int | None, ..
     if not path:
         yield from iterated_loaders(semantics, value, depth)
     elif isinstance(value, ast.Call):
-        yield from _returned(semantics, value.func, path, depth)
+        index = path[0]
+        if index is not None and is_prepare(semantics, value) and index < len(value.args):
+            yield from _at(semantics, value.args[index], path[1:], depth + 1)
+        else:
+            yield from _returned(semantics, value.func, path, depth)
     else:
         element = element_of(value, path)
         if element is not None:

@@ -8,6 +8,7 @@ from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 
 ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+_PREPARING = frozenset(("prepare", "prepare_model", "prepare_optimizer", "prepare_data_loader"))
 _DEEPEST = 5
 
 
@@ -50,7 +51,7 @@ def prepared_by(semantics: Semantics, expression: ast.expr | None) -> ast.Call |
 def is_prepare(semantics: Semantics, value: ast.AST | None) -> bool:
     """Whether an expression is ``accelerator.prepare(...)``, or ``prepare_model`` and the like."""
     match value:
-        case ast.Call(func=ast.Attribute(attr="prepare" | "prepare_model" | "prepare_optimizer", value=receiver)):
+        case ast.Call(func=ast.Attribute(attr=method, value=receiver)) if method in _PREPARING:
             return is_accelerator(semantics, receiver)
         case _:
             return False
