@@ -11,18 +11,22 @@ from __future__ import annotations
 import ast
 
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.nodes import nodes_within
+from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import FunctionNode
 
-_TRAINERS = frozenset(
+#: Trains language models, which take loss arguments.
+_OF_LANGUAGE_MODELS = frozenset(("trl.SFTTrainer", "trl.trainer.SFTTrainer"))
+_TRAINERS = _OF_LANGUAGE_MODELS | frozenset(
     (
-        *("transformers.Trainer", "transformers.Seq2SeqTrainer", "trl.SFTTrainer"),
-        *("transformers.trainer.Trainer", "transformers.trainer_seq2seq.Seq2SeqTrainer", "trl.trainer.SFTTrainer"),
+        *("transformers.Trainer", "transformers.Seq2SeqTrainer"),
+        *("transformers.trainer.Trainer", "transformers.trainer_seq2seq.Seq2SeqTrainer"),
     )
 )
 _ITEMS = "num_items_in_batch"
 #: What makes up for the division: in a method, or in another step of the trainer.
-_SCALES = ("gradient_accumulation_steps", "current_gradient_accumulation_steps", "model_accepts_loss_kwargs")
+_EVERY = "gradient_accumulation_steps"
+_SCALES = (_EVERY, f"current_{_EVERY}", "model_accepts_loss_kwargs")
+_ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig")
 _OWN_STEPS = ("training_step", "get_batch_samples", "_inner_training_loop")
 
 
@@ -41,7 +45,20 @@ def ignored_items(view: ClassView) -> ast.arg | None:
     names = nodes_within(method, ast.Name)
     if any(isinstance(name, ast.Name) and name.id in (parameter.arg, "super") for name in names):
         return None
-    return parameter if semantics.returned_values(method) and _has_labels(method) else None
+    if not semantics.returned_values(method) or not _has_labels(method) or not _accumulates(view):
+        return None
+    return parameter
+
+
+def _accumulates(view: ClassView) -> bool:
+    """Whether the file asks for batches to be accumulated; where it builds no arguments, whether what it trains is a
+    language model."""
+    semantics = view.semantics
+    built = [call for name in _ARGUMENTS for call in semantics.module.calls_of(name)]
+    asked = [argument(call, None, _EVERY) for call in built]
+    if any(every is not None and semantics.literal(every) != 1 for every in asked):
+        return True
+    return not built and not semantics.ancestors(view.node).isdisjoint(_OF_LANGUAGE_MODELS)
 
 
 def _has_labels(method: FunctionNode) -> bool:
