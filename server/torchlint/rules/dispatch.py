@@ -126,8 +126,12 @@ class Dispatcher:
                 if loss is not None:
                     deliver(self._losses.get(loss.name, ()), loss)
         if self._keywords:
+            known = self._handlers_of_keyword
             for keyword in unit.all(ast.keyword):
-                deliver(self._of_keyword(keyword.arg or ""), keyword)
+                name = keyword.arg or ""
+                wanting = known[name] if name in known else self._of_keyword(name)
+                if wanting:
+                    deliver(wanting, keyword)
         for index in unit.indexes:
             for node_type, nodes in index.nodes.items():
                 handlers = self._nodes.get(node_type)

@@ -9,7 +9,7 @@ import ast
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope, dotted
 from torchlint.syntax import Part, parent_of
@@ -83,9 +83,11 @@ class PartIndex:
 
     def all(self, *types: type[_NodeT]) -> Sequence[_NodeT]:
         """The nodes of some exact types, in the order of the source for each type."""
+        nodes: Any = self.nodes
         if len(types) == 1:
-            return cast("Sequence[_NodeT]", self.nodes.get(types[0], ()))
-        return [cast("_NodeT", node) for node_type in types for node in self.nodes.get(node_type, ())]
+            found: Sequence[_NodeT] = nodes.get(types[0], ())
+            return found
+        return [node for node_type in types for node in nodes.get(node_type, ())]
 
     def functions(self) -> Iterator[FunctionNode]:
         """All functions and methods."""

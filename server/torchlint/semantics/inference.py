@@ -51,13 +51,17 @@ class KindInference:
         """What an expression is, or None where there is no evidence or the evidence disagrees."""
         if expression is None:
             return None
-        memo = self._memo
-        known = memo.recalled(("kind", expression), _UNASKED)
-        if known is not _UNASKED or self._depth > _DEEPEST:
-            return cast("Kind | None", known) if known is not _UNASKED else None
+        table = self._memo.table("kinds")
+        known = table.get(expression, _UNASKED)
+        if known is not _UNASKED:
+            return cast("Kind | None", known)
+        if self._depth > _DEEPEST:
+            return None
+        table[expression] = None  # while it is being found
         self._depth += 1
         try:
-            return memo.cached(("kind", expression), lambda: self._kind(expression), None)
+            kind = table[expression] = self._kind(expression)
+            return kind
         finally:
             self._depth -= 1
 

@@ -20,6 +20,7 @@ Read = tuple[Any, ...]
 class _Frame:
     reads: set[Read] = field(default_factory=set)
     cache: dict[Hashable, Any] = field(default_factory=dict)
+    tables: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -108,9 +109,14 @@ class Memo:
         cache[key] = value
         return value
 
-    def recalled(self, key: Hashable, unknown: object) -> object:
-        """The value that ``cached`` keeps for ``key``; ``unknown`` where it keeps none."""
-        return self._frames[-1].cache.get(key, unknown)
+    def table(self, name: str) -> dict[Any, Any]:
+        """What ``cached`` keeps things in, for those who ask so often that the call counts: a table of one sort of
+        answers by what they are about, good for as long as the current value is being computed."""
+        tables = self._frames[-1].tables
+        table = tables.get(name)
+        if table is None:
+            table = tables[name] = {}
+        return table
 
     def _still_good(self, entry: _Entry) -> bool:
         """Whether nothing that the entry read has changed since the version in which it was last asked for."""

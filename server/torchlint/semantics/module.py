@@ -124,6 +124,8 @@ class ModuleFacts:
             return read[1] in self._attributes_read()[read[2]]
         if kind == "any attribute read":
             return not read[1].isdisjoint(self._attributes_read()[0])
+        if kind == "own attribute":
+            return any(read[1] in facts.writes for facts in self._classes.values())
         if kind == "attribute written":
             return any(read[1] in attributes_written(part) for group in self.syntax.groups for part in group.parts)
         if kind == "base":
@@ -257,6 +259,10 @@ class ModuleFacts:
     def reads_any_attribute(self, names: frozenset[str]) -> bool:
         """Whether anything in the file reads an attribute with one of these names, as one question."""
         return bool(self.memo.read(("any attribute read", names)))
+
+    def is_own_attribute(self, name: str) -> bool:
+        """Whether a method of a top-level class assigns an attribute of this name on ``self``."""
+        return bool(self.memo.read(("own attribute", name)))
 
     def writes_attribute_of_others(self, name: str) -> bool:
         """Whether anything in the file assigns an attribute ``....name`` of anything but ``self``."""

@@ -31,7 +31,12 @@ class NameResolver:
             root = root.value
         if root.__class__ is not ast.Name or _is_of_unnamed(root) or depth > _DEEPEST:
             return _NO_NAMES
-        return self._module.memo.cached(("names", expression), lambda: self._names(expression, depth), _NO_NAMES)
+        table = self._module.memo.table("names")
+        known: frozenset[str] | None = table.get(expression)
+        if known is None:
+            table[expression] = _NO_NAMES  # while it is being found
+            known = table[expression] = self._names(expression, depth)
+        return known
 
     def _names(self, expression: ast.expr | None, depth: int) -> frozenset[str]:
         if isinstance(expression, ast.Attribute):

@@ -78,7 +78,12 @@ class Semantics:
     def definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         """The bindings that can reach this use of a name; where paths are not known (a use in a nested function, a
         name of the module used in a function) all bindings of the name. Empty: a builtin or an unbound name."""
-        return self.module.memo.cached(("definitions of", name), lambda: self._definitions(name), ())
+        table = self.module.memo.table("definitions")
+        known: tuple[Definition, ...] | None = table.get(name)
+        if known is None:
+            table[name] = ()  # while they are being found
+            known = table[name] = self._definitions(name)
+        return known
 
     def _definitions(self, name: ast.Name) -> tuple[Definition, ...]:
         scope = scope_at(name)

@@ -10,7 +10,7 @@ from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of_parameter
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
-from torchlint.syntax import parent_of
+from torchlint.syntax import parent_of, part_of
 
 _BUILTIN_CONSUMERS = frozenset(
     "list tuple set frozenset sorted sum max min any all dict enumerate zip map filter".split()
@@ -67,15 +67,18 @@ def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
         case ast.GeneratorExp():
             return True
         case ast.Call(func=ast.Name() as function):
-            if not semantics.module.mentions_any_call(_ITERATORS):
-                return False
-            known = function.id in _LAZY or semantics.local_function(function) is not None
-            return known or semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")
+            if function.id in _LAZY or not semantics.module.mentions_any_call(_ITERATORS):
+                return function.id in _LAZY
+            local = semantics.local_function(function)
+            if local is not None:
+                return semantics.module.reaches((part_of(local),), _ITERATORS)
+            return semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")
         case ast.Call(func=ast.Attribute(value=base, attr=name)):
             if name in _ITERATORS or name in ("chain", "from_iterable"):
                 return True
-            # What begins with a capital builds a layer or the like.
-            return not name[:1].isupper() and semantics.class_of_self(base) is not None
+            # A method of the class; what begins with a capital builds a layer or the like.
+            owner = semantics.class_of_self(base) if not name[:1].isupper() else None
+            return owner is not None and semantics.find_method(owner, name) is not None
         case _:
             return False
 

@@ -92,10 +92,12 @@ class InplaceBeforeResidual(Rule):
         semantics = unit.semantics
         if not may_work_in_place(semantics):
             return
-        added = [(operand, node, tensors_of(operand, semantics)) for operand, node in _added(function, semantics)]
-        if not added or is_static(function):
+        additions = list(_added(function, semantics))
+        if not additions or is_static(function):
             return
-        for change in inplace_activations(function, semantics):
+        changes = list(inplace_activations(function, semantics))
+        added = [(operand, node, tensors_of(operand, semantics)) for operand, node in additions if changes]
+        for change in changes:
             if enclosing_function(change.call) is not function or isinstance(parent_of(change.call), ast.Expr):
                 continue
             tensor = tensor_of(change.operand, semantics)

@@ -9,13 +9,16 @@ from torchlint.idioms.values.tensors_made_here import is_made_here
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.nodes import enclosing_function, nodes_within
-from torchlint.semantics.scopes import AttributeWrite, FunctionNode
+from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
 #: Methods with which a class moves its tensors itself.
 _OWN_WAY = frozenset({"_apply", "to", "cuda", "half", "float", "__setattr__", "__getattr__"})
 _FRAMEWORKS = ("pytorch_lightning.", "lightning.")
+#: Builtins that give no tensor.
+_BUILTINS = frozenset("bool dict float getattr int isinstance len round set str super".split())
 #: What makes all tensors of a program somewhere else.
 _DEFAULTS = frozenset({"set_default_device", "set_default_tensor_type"})
 
@@ -156,7 +159,9 @@ def _running(view: ClassView) -> frozenset[FunctionNode]:
 def _plain_tensors(name: str, view: ClassView, making: frozenset[FunctionNode]) -> list[AttributeWrite]:
     """Where the constructor, or a method that it calls, gives an attribute a tensor of the CPU; none of them where
     another method may give it one, or where it may be something else than that, a parameter or None."""
-    found = []
+    found: list[AttributeWrite] = []
+    if not any(_may_be_tensor(write.value, view.semantics) for write in view.writes(name)):
+        return found
     for write in view.writes(name):
         if enclosing_function(write.statement) in making:
             if write.value is None:
@@ -170,6 +175,21 @@ def _plain_tensors(name: str, view: ClassView, making: frozenset[FunctionNode]) 
         elif not write.augmented and not _reads_itself(write):
             return []
     return found
+
+
+def _may_be_tensor(value: ast.expr | None, semantics: Semantics) -> bool:
+    """What the form of a value allows: asked of every attribute, before its value is followed."""
+    match value:
+        case ast.Call(func=ast.Name(id=called)) if called in _BUILTINS:
+            return False
+        case ast.Call(func=ast.Attribute(attr=called) | ast.Name(id=called)):
+            return called.endswith("Tensor") or not called[:1].isupper()
+        case ast.Name():
+            return any(item.kind is not Binding.PARAMETER for item in semantics.definitions(value))
+        case ast.Constant() | ast.JoinedStr() | ast.Dict() | ast.Lambda() | ast.BoolOp() | None:
+            return False
+        case _:
+            return True
 
 
 def _is_none_or_parameter(write: AttributeWrite, view: ClassView) -> bool:

@@ -123,6 +123,8 @@ class MissingEvalMode(Rule):
             return
         if root.function is not None and root.function.name == "__init__":
             return  # building a thing is no evaluation; a function that is called is judged where it is
+        if not modes.may_evaluate(semantics):
+            return
         found = training_of(semantics, root)
         told: set[ast.AST] = set()
         for run in modes.forwards(found):
