@@ -74,7 +74,8 @@ class LightningManualBackward(Rule):
 
     `automatic_optimization = False` in the class, in a base class of the file, or set on the object; bases that the
     file does not show; the hooks `backward` and `optimizer_step`; a backward pass for other gradients, whose loss is
-    not returned (adversarial examples); and optimizers that the author made and Lightning does not know.
+    not returned (adversarial examples); a training step that says `return None`, by which Lightning skips its own; and
+    optimizers that the author made and Lightning does not know.
 
     ## References
 
@@ -97,12 +98,22 @@ class LightningManualBackward(Rule):
         backwards = [item for item in done if item.what == "backward"]
         steps = [item for item in done if item.what == "step"]
         wrong = [item for item in done if item.what == "manual_backward" or _is_repeated(item, steps, view)] + steps
+        if _skips_lightning(view):
+            wrong = [item for item in wrong if item.what == "manual_backward"]
         if not wrong:
             return
         first = min(wrong, key=lambda item: done.index(item))
         also = {"manual_backward": "another backward pass here", "backward": "backward pass here", "step": "step here"}
         related = [(item.call, also[item.what]) for item in (*backwards, *wrong) if item is not first]
         yield self.found(first.call, _message(first, semantics), related=related[:3])
+
+
+def _skips_lightning(view: ClassView) -> bool:
+    """Whether the training step says ``return None`` and nothing else: Lightning then leaves out its own backward
+    pass, and its step finds no gradients."""
+    step = view.method("training_step")
+    returned = view.semantics.returned_values(step) if step is not None else ()
+    return bool(returned) and all(isinstance(value, ast.Constant) and value.value is None for value in returned)
 
 
 def _message(item: _ByHand, semantics: Semantics) -> str:
