@@ -121,6 +121,14 @@ def _kept_as(call: ast.Call) -> tuple[str, ast.stmt] | None:
         case ast.Call(func=ast.Attribute(attr="register_parameter"), args=[ast.Constant(value=str() as name), _]):
             statement = parent_of(holder)
             return (name, statement) if isinstance(statement, ast.Expr) else None
+        case ast.Tuple(elts=values):  # `self.u, self.v = nn.Parameter(...), nn.Parameter(...)`
+            statement = parent_of(holder)
+            match statement:
+                case ast.Assign(targets=[ast.Tuple(elts=targets)]) if len(targets) == len(values):
+                    target = targets[values.index(call)]
+                    kept = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+                    return (target.attr, statement) if kept and isinstance(target, ast.Attribute) else None
+            return None
         case _:
             return None
 
