@@ -215,8 +215,9 @@ def _index(part: Part) -> PartIndex:
         attributes["_order"] = place
         place += 1
         add(node)
-        plan = plans.get(node.__class__)
-        if plan is None:
+        try:
+            plan = plans[node.__class__]
+        except KeyError:
             node_type = node.__class__
             found = nodes[node_type] = []
             plan = plans[node_type] = (found.append, _ENTER.get(node_type), _child_fields(node_type))

@@ -58,6 +58,8 @@ def plain_containers(view: ClassView) -> Iterator[PlainContainer]:
 def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> PlainContainer | None:
     semantics = view.semantics
     writes = [write for write in view.writes(name) if not write.augmented]
+    if not any(_may_be_container(write.value, semantics) for write in writes):
+        return None
     written = [write for write in writes if _outer_method(write.statement) in making and not _is_none(write.value)]
     if not written or any(write.path for write in written):
         return None
@@ -81,6 +83,17 @@ def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> P
     for value in [write.value for write in written] + list(growth):
         elements += _elements(value, semantics)
     return PlainContainer(name, sort, last, display, tuple(sorted(growth, key=_line)), tuple(elements))
+
+
+def _may_be_container(value: ast.expr | None, semantics: Semantics) -> bool:
+    """What the form of a value allows: asked of every attribute, before its value is followed."""
+    match value:
+        case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)):
+            return not called[:1].isupper() or called == "OrderedDict"
+        case ast.Name():
+            return any(item.kind is not Binding.PARAMETER for item in semantics.definitions(value))
+        case _:
+            return not isinstance(value, ast.Constant | ast.Attribute | ast.Compare | ast.BoolOp | None)
 
 
 def _outer_method(node: ast.AST) -> FunctionNode | None:

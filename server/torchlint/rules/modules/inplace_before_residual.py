@@ -22,6 +22,7 @@ from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
 _ADDING = frozenset(("torch.add", "torch.cat", "torch.concat", "torch.concatenate"))
+_ADDING_TAILS = frozenset(name.rpartition(".")[2] for name in _ADDING)
 
 
 class InplaceBeforeResidual(Rule):
@@ -134,11 +135,15 @@ def _added(function: FunctionNode, semantics: Semantics) -> Iterator[tuple[ast.N
                 operands = [target, value]
             case ast.Call(func=ast.Attribute(value=receiver, attr="add" | "add_"), args=[other]):
                 operands = [receiver, other]
-            case ast.Call(args=[first, *rest]) if semantics.is_named(node.func, *_ADDING):
+            case ast.Call(args=[first, *rest]) if _may_add(node) and semantics.is_named(node.func, *_ADDING):
                 operands = list(first.elts) if isinstance(first, ast.List | ast.Tuple) else [first, *rest]
         for operand in operands:
             if isinstance(operand, ast.Name) and enclosing_function(node) is function:
                 yield operand, node
+
+
+def _may_add(call: ast.Call) -> bool:
+    return not isinstance(call.func, ast.Attribute) or call.func.attr in _ADDING_TAILS
 
 
 def _holds(held: tuple[Held, ...], tensor: Definition, change: ast.Call) -> bool:

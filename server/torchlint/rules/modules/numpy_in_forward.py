@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import cast
 
 from torchlint import torch_api
 from torchlint.idioms.values.creations import creation_of
@@ -25,6 +26,7 @@ _TENSOR_ONLY = frozenset(
 )
 #: Decorators that say that the graph is left on purpose.
 _LEFT = frozenset("ignore unused disable no_grad inference_mode".split())
+_NUMPY = frozenset({"numpy"})
 
 
 class NumpyInForward(Rule):
@@ -88,19 +90,19 @@ class NumpyInForward(Rule):
 
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        module = view.semantics.module
-        if not any(module.reads_name(name) for name in ("np", "numpy")):
+        imported = view.semantics.module.imported_from(_NUMPY)
+        if not imported:
             return
         for method in sorted(view.called_from("forward"), key=lambda one: one.lineno):
             if view.method(method.name) is not method or _leaves_graph(method):
                 continue
-            for call in nodes_within(method, ast.Call):
-                assert isinstance(call, ast.Call)
-                yield from self._check_call(call, method, view)
+            names = cast("Iterator[ast.Name]", nodes_within(method, ast.Name))
+            for used in [name for name in names if name.id in imported]:
+                call = _called_with(used)
+                if call is not None:
+                    yield from self._check_call(call, method, view)
 
     def _check_call(self, call: ast.Call, method: FunctionNode, view: ClassView) -> Iterator[Diagnosis]:
-        if not isinstance(call.func, ast.Attribute | ast.Name):
-            return
         name = view.semantics.name(call.func)
         head, _, tail = name.rpartition(".")
         if head not in ("numpy", "numpy.linalg", "numpy.fft") or tail in _LOOKS or tail[:1].isupper():
@@ -116,6 +118,14 @@ class NumpyInForward(Rule):
             f"`{written}` gets the tensor `{shortened(given, 50)}` in `{view.name}.{method.name}`: it raises for a "
             f"tensor that needs gradients or is on a GPU.{instead}",
         )
+
+
+def _called_with(used: ast.expr) -> ast.Call | None:
+    """The call of ``np.linalg.norm`` around this ``np``."""
+    holder = parent_of(used)
+    while isinstance(holder, ast.Attribute):
+        used, holder = holder, parent_of(holder)
+    return holder if isinstance(holder, ast.Call) and holder.func is used else None
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:

@@ -183,7 +183,9 @@ def _may_be_tensor(value: ast.expr | None, semantics: Semantics) -> bool:
         case ast.Call(func=ast.Name(id=called)) if called in _BUILTINS:
             return False
         case ast.Call(func=ast.Attribute(attr=called) | ast.Name(id=called)):
-            return called.endswith("Tensor") or not called[:1].isupper()
+            name = semantics.name(value.func)
+            known = not name or name.startswith((".", "torch.", "numpy."))
+            return called.endswith("Tensor") or (known and not called[:1].isupper())
         case ast.Name():
             return any(item.kind is not Binding.PARAMETER for item in semantics.definitions(value))
         case ast.Constant() | ast.JoinedStr() | ast.Dict() | ast.Lambda() | ast.BoolOp() | None:

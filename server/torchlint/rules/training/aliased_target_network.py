@@ -86,7 +86,7 @@ class AliasedTargetNetwork(Rule):
     @on_assignment(to=(ast.Name, ast.Attribute), of=(ast.Name, ast.Attribute, ast.Call, ast.Tuple))
     def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         for target, value in _bound(statement):
-            if not is_alias(value) or ast.unparse(target) == ast.unparse(value):
+            if not is_alias(value):
                 continue
             copied = _copied_into(unit.semantics, target)
             if copied is not None:
@@ -102,6 +102,8 @@ class AliasedTargetNetwork(Rule):
                 shown, other = ast.unparse(target), ast.unparse(value)
                 message = f"`{shown}` is no copy of `{other}` but the same network, and each further step changes it."
                 related = [(loop, "training goes on in this loop")]
+            if shown == ast.unparse(value):
+                continue
             title = f"Copy `{ast.unparse(_named(value))}`"
             yield self.found(value, message, related=related, fixes=[FixPlan(title, "safe", _copying(value))])
 

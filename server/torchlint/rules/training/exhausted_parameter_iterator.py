@@ -12,7 +12,7 @@ from torchlint.idioms.values.iterators import (
     repeating_loop,
     used_up_twice_in,
 )
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_class, on_method
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_method
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.unit import Unit
@@ -82,18 +82,16 @@ class ExhaustedParameterIterator(Rule):
                 reached = [use for use in uses if _is_reached(use, statement, unit)]
                 yield from self._judge(target.id, statement, reached, unit)
 
-    @on_class()
-    def check_attributes(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        for attribute in view.attributes:
-            writes = view.writes(attribute)
-            if len(writes) != 1 or writes[0].path or not isinstance(writes[0].statement, ast.Assign):
-                continue
-            value = writes[0].value
-            if value is None or not iterates_parameters(unit.semantics, value):
-                continue
-            yield from self._judge(
-                ast.unparse(writes[0].target), writes[0].statement, list(view.reads(attribute)), unit
-            )
+    @on_assignment(to=(ast.Attribute,), of=(ast.GeneratorExp, ast.Call))
+    def check_attribute(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
+        match statement:
+            case ast.Assign(targets=[ast.Attribute() as target], value=value):
+                owner = unit.semantics.class_of_self(target.value)
+                if owner is None or not iterates_parameters(unit.semantics, value):
+                    return
+                view = ClassView(unit.semantics, owner)
+                if len(view.writes(target.attr)) == 1:
+                    yield from self._judge(ast.unparse(target), statement, list(view.reads(target.attr)), unit)
 
     @on_method("parameters", "buffers", "named_parameters", "named_buffers")
     def check_argument(self, made: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
