@@ -4,13 +4,14 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.data.batches import loaders_moved_to_cuda
+from torchlint.idioms.data.loader_arguments import loader_arguments
 from torchlint.idioms.data.loader_use import made_by
 from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
 from torchlint.idioms.surroundings.test_code import is_in_test
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.nodes import has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import contains, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -68,8 +69,11 @@ class PinMemory(Rule):
     @on_call(LOADER)
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        given = loader_argument(call, "pin_memory")
-        if has_unknown_arguments(call) or (given is not None and semantics.literal(given) is not False):
+        known = loader_arguments(semantics, call)
+        if known is None or "pin_memory" in known.possible:
+            return
+        given = known.given.get("pin_memory")
+        if given is not None and semantics.literal(given) is not False:
             return
         moved = loaders_moved_to_cuda(semantics).get(call)
         if moved is None or _is_on_gpu(call, semantics) or _pins_itself(call, semantics) or is_in_test(semantics, call):
@@ -79,7 +83,7 @@ class PinMemory(Rule):
             fix = FixPlan("Add `pin_memory=True`", "unsafe", lambda edit: edit.add_keyword(call, "pin_memory", "True"))
         else:
             fix = FixPlan("Set `pin_memory=True`", "unsafe", lambda edit: edit.replace(given, "True"))
-        fixes = [fix] if given is None or isinstance(given, ast.Constant) else []
+        fixes = [fix] if given is None or (isinstance(given, ast.Constant) and contains(call, given)) else []
         yield self.found(call, message, related=[(moved, "batches go to the GPU")], fixes=fixes)
 
 
