@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.frozen import dataclass
+from torchlint.idioms.training.paths import path_when_returned
 from torchlint.idioms.training.vocabulary import Training
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.flow import Ref
+from torchlint.semantics.flow import Action, Ref
 from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
@@ -22,14 +23,11 @@ _SETUP = ("__init__", "configure_model", "setup")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Freeze:
-    """At ``node`` the parameters of ``module`` are frozen."""
+    """At ``node`` the parameters of ``module`` are frozen; ``path``: where the root of the flow has it."""
 
     module: Ref
     node: ast.AST
-
-    @property
-    def path(self) -> str:
-        return self.module.path
+    path: str
 
 
 def freezes(found: Training) -> Iterator[Freeze]:
@@ -37,14 +35,18 @@ def freezes(found: Training) -> Iterator[Freeze]:
     for action in found.actions:
         receiver = action.receiver
         if action.verb in _FREEZERS and action.arguments and action.arguments[0].path:
-            yield Freeze(action.arguments[0], action.node)
+            yield _freeze(found, action, action.arguments[0], action.node)
         if receiver is None or not receiver.path or not isinstance(action.node, ast.Call):
             continue
         if action.verb == "requires_grad_" and receiver.kind is not None and receiver.kind.is_module:
             if is_told_false(found.semantics, action.node):
-                yield Freeze(receiver, action.node)
+                yield _freeze(found, action, receiver, action.node)
         elif action.verb == "parameters" and not action.arguments and (loop := _frozen_by_loop(action.node)):
-            yield Freeze(receiver, loop)
+            yield _freeze(found, action, receiver, loop)
+
+
+def _freeze(found: Training, action: Action, module: Ref, node: ast.AST) -> Freeze:
+    return Freeze(module, node, path_when_returned(found, action, module.path))
 
 
 def frozen_attributes(view: ClassView) -> Iterator[tuple[ast.Attribute, ast.AST]]:

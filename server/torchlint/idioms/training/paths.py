@@ -69,6 +69,23 @@ def _given(call: Followed, parameter: str) -> ast.expr | None:
     return argument(call.node, names.index(parameter) if parameter in names else None, parameter)
 
 
+def path_when_returned(found: Training, action: Action, path: str) -> str:
+    """The path at the root of an object that a followed function makes and returns (``net = build()``, where ``build``
+    calls it ``$model``); other paths as they are."""
+    if not path.startswith("$") or "@" not in path or not found.places[action].calls:
+        return path
+    call = found.places[action].calls[0]
+    name, _, rest = path[1:].partition("@")
+    returned = found.semantics.returned_values(call.function)
+    target = assigned_to(call.node)
+    if target is None or not returned:
+        return path
+    if not all(isinstance(value, ast.Name) and value.id == name for value in returned):
+        return path
+    outer = Tracer(found.semantics).path(target)
+    return f"{outer}{rest.lstrip('0123456789')}" if outer else path
+
+
 def assigned_to(node: ast.AST) -> ast.expr | None:
     """The target of the assignment whose value is this expression, as it is or converted in place
     (``net = Net().to(device)``)."""

@@ -11,7 +11,7 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.freezing import freezes, frozen_attributes, is_told_false
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.lightning import is_lightning_module
-from torchlint.idioms.training.paths import is_within
+from torchlint.idioms.training.paths import is_within, path_when_returned
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class, on_flow
@@ -185,7 +185,7 @@ def _put_into_training(found: Training, module: str, freeze: ast.AST | None = No
     """What puts a frozen module into training mode, if nothing puts it back or unfreezes it; the calls of ``train``
     that come before it count too where a loop repeats them."""
     for action in found.actions:
-        path = action.receiver.path if action.receiver is not None else ""
+        path = path_when_returned(found, action, action.receiver.path) if action.receiver is not None else ""
         told = action.verb == "requires_grad_" and action.node is not freeze and _touches(path, module)
         if told and isinstance(action.node, ast.Call) and not is_told_false(found.semantics, action.node):
             return None
@@ -198,7 +198,7 @@ def _last_mode(found: Training, path: str) -> _Trained | None:
     evals: list[Action] = []
     for action in found.actions:
         receiver = action.receiver
-        other = receiver.path if receiver is not None else ""
+        other = path_when_returned(found, action, receiver.path) if receiver is not None else ""
         if action.verb == "..." or (
             action.verb not in ("()", "?") and "train" not in action.verb and re.search(r"freeze|bn|norm", action.verb)
         ):
@@ -248,10 +248,12 @@ def _is_conditional(node: ast.AST) -> bool:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Norms:
-    """At ``switch`` the batch normalization of a module is put into evaluation mode."""
+    """At ``switch`` the batch normalization of a module is put into evaluation mode; ``path``: where the root of the
+    flow has the module."""
 
     module: Ref
     switch: ast.Call
+    path: str
 
 
 def _evaluated_norms(found: Training) -> Iterator[_Norms]:
@@ -263,11 +265,12 @@ def _evaluated_norms(found: Training) -> Iterator[_Norms]:
         if action.verb == "eval" and (source := evaluated_norms(semantics, node)) is not None:
             owner = next((item.receiver for item in found.actions if item.node is source), None)
             if owner is not None and owner.path:
-                yield _Norms(owner, node)
+                yield _Norms(owner, node, path_when_returned(found, action, owner.path))
         elif action.verb == "apply" and action.receiver is not None and action.receiver.path and len(node.args) == 1:
             function = semantics.local_function(node.args[0])
             if function is not None and evaluates_norms(function):
-                yield _Norms(action.receiver, node)
+                path = path_when_returned(found, action, action.receiver.path)
+                yield _Norms(action.receiver, node, path)
 
 
 def _has_own_train(semantics: Semantics, kind: Kind | None) -> bool:
@@ -278,7 +281,7 @@ def _has_own_train(semantics: Semantics, kind: Kind | None) -> bool:
 
 def _trained_again(found: Training, norms: _Norms) -> Action | None:
     """What puts batch normalization back into training mode before a backward pass, for good."""
-    trained = _last_mode(found, norms.module.path)
+    trained = _last_mode(found, norms.path)
     if trained is None or trained.ended is None or is_stated(norms.switch, _BACK):
         return None
     whole = trained.by.receiver
