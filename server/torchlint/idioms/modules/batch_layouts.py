@@ -5,6 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.modules.batch_axes import (
+    is_cut_into_steps,
+    is_joined_along_steps,
+    is_repeated_for_batch,
+    is_sequence_of_channels,
+)
 from torchlint.idioms.modules.sequence_layers import keeps_order, value_through_helper
 from torchlint.idioms.values.einops_patterns import groups_of_axes
 from torchlint.semantics.inference import enclosing_function_of_parameter
@@ -19,7 +25,7 @@ _DEEPEST = 12
 
 
 def arranged_batch_first(semantics: Semantics, expression: ast.expr, depth: int = 0) -> ast.expr | None:
-    """Where a sequence was made of images with (batch, places, channels) for its axes; None where that is not sure.
+    """Where a sequence was made with (batch, places or steps, channels) for its axes; None where that is not sure.
 
     Followed through names, operations that leave the order of axes, helpers, and parameters to what is given for them
     in this file.
@@ -36,7 +42,7 @@ def arranged_batch_first(semantics: Semantics, expression: ast.expr, depth: int 
         case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=0)):
             return arranged_batch_first(semantics, call, depth + 1) if keeps_order(semantics, call) else None
         case ast.Call():
-            if any(test(semantics, expression) for test in (_is_flat_image, _is_reshaped_image, _is_rearranged_image)):
+            if any(test(semantics, expression) for test in _ARRANGES):
                 return expression
             given = expression.args[0] if expression.args and keeps_order(semantics, expression) else None
             given = given or value_through_helper(semantics, expression)
@@ -155,3 +161,14 @@ def _is_rearranged_image(semantics: Semantics, call: ast.Call) -> bool:
     before, after = groups
     batch = before[0][0] if before and len(before[0]) == 1 else ""
     return batch in _BATCH and len(before) > 3 and len(after) == 3 and batch in after[0]
+
+
+_ARRANGES = (
+    _is_flat_image,
+    _is_reshaped_image,
+    _is_rearranged_image,
+    is_sequence_of_channels,
+    is_joined_along_steps,
+    is_repeated_for_batch,
+    is_cut_into_steps,
+)

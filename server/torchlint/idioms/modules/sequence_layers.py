@@ -31,6 +31,8 @@ _ATTENTION = (
     "torch.nn.TransformerDecoderLayer",
     "torch.nn.Transformer",
 )
+#: What the parameter that takes the sequence is called.
+_OPERANDS = ("input", "query", "src", "tgt")
 _STACKS = ("torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder")
 #: Layers that leave the order of the axes as it is.
 _KEEPS_ORDER = frozenset(("torch.nn.Embedding", "torch.nn.Linear", "torch.nn.LayerNorm", "torch.nn.Identity"))
@@ -74,7 +76,8 @@ def time_first_layers(view: ClassView) -> list[TimeFirst]:
             continue
         for call in nodes_within(method, ast.Call):
             assert isinstance(call, ast.Call)
-            if not isinstance(call.func, ast.Attribute) or not call.args or isinstance(call.args[0], ast.Starred):
+            operand = next((value for name in _OPERANDS if (value := argument(call, 0, name)) is not None), None)
+            if not isinstance(call.func, ast.Attribute) or operand is None:
                 continue
             if view.semantics.class_of_self(call.func.value) is None or enclosing_function(call) is not method:
                 continue
@@ -84,7 +87,7 @@ def time_first_layers(view: ClassView) -> list[TimeFirst]:
                 continue
             recurrent = kind.origin in _RECURRENT
             gives_tuple = recurrent or kind.origin == "torch.nn.MultiheadAttention"
-            found.append(TimeFirst(built, call, call.args[0], method, recurrent, gives_tuple))
+            found.append(TimeFirst(built, call, operand, method, recurrent, gives_tuple))
     return found
 
 

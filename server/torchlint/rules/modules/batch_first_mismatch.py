@@ -4,14 +4,15 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.data.loaded_batches import is_loaded_batch
+from torchlint.idioms.modules.batch_axes import exchanges_last_axes, first_size_owner, names_batch_first
 from torchlint.idioms.modules.batch_layouts import arranged_batch_first, calls_of_instances
-from torchlint.idioms.modules.sequence_layers import TimeFirst, input_behind, time_first_layers
+from torchlint.idioms.modules.sequence_layers import TimeFirst, input_behind, keeps_order, time_first_layers
 from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, nodes_within, shortened
-from torchlint.semantics.scopes import Binding
+from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -97,12 +98,12 @@ class BatchFirstMismatch(Rule):
             parameter = input_behind(view.semantics, layer.operand, layer.method)
             evidence = (
                 _batch_first_use(view.semantics, layer)
-                or _state_of_batch(view.semantics, layer)
+                or _state_of_batch(view.semantics, layer, parameter)
                 or _mask_of_batch(view.semantics, layer, parameter)
                 or _loaded_call(view, layer, parameter)
                 if parameter is not None
                 else None
-            ) or _arranged(view.semantics, layer)
+            ) or (_arranged(view.semantics, layer) or _named(view.semantics, layer, parameter))
             if evidence is None:
                 continue
             told.add(layer.built)
@@ -124,6 +125,12 @@ def _batch_first_use(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, s
                 taken is value and literal_of(index) in ((-1,) if layer.recurrent else (0, -1))
             ):
                 return holder, f"`{shortened(holder, 60)}` takes a step of data whose batch comes first"
+            case ast.Attribute(attr="transpose" | "permute"):
+                call = parent_of(holder)
+                if isinstance(call, ast.Call) and layer.recurrent and exchanges_last_axes(call):
+                    return call, f"`{shortened(call, 60)}` takes the steps for the middle axis"
+            case ast.Attribute(attr="bmm"):
+                return holder, f"`{shortened(holder, 60)}` multiplies each example of data whose batch comes first"
             case ast.Attribute(attr=name) if name in _POOLING:
                 call = parent_of(holder)
                 if isinstance(call, ast.Call) and call.func is holder and _is_over_steps(argument(call, 0, "dim")):
@@ -131,6 +138,8 @@ def _batch_first_use(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, s
             case ast.Call(func=function) if semantics.name(function) in {f"torch.{name}" for name in _POOLING}:
                 if holder.args[:1] == [value] and _is_over_steps(argument(holder, 1, "dim")):
                     return holder, f"`{shortened(holder, 60)}` pools over the steps of data whose batch comes first"
+            case ast.Call(func=function) if semantics.is_named(function, "torch.bmm", "torch.baddbmm"):
+                return holder, f"`{shortened(holder, 60)}` multiplies each example of data whose batch comes first"
     return None
 
 
@@ -139,38 +148,63 @@ def _is_over_steps(dim: ast.expr | None) -> bool:
 
 
 def _uses(semantics: Semantics, layer: TimeFirst) -> Iterator[ast.expr]:
-    """The expressions that are the sequence which the layer gives: the call itself, or uses of its variable."""
+    """The expressions that are the sequence which the layer gives: the call itself, uses of its variable, and what
+    operations that leave the order of the axes make of it."""
     value: ast.expr = layer.call
     holder = parent_of(value)
     if layer.gives_tuple:
         match holder:
             case ast.Subscript(slice=ast.Constant(value=0)):
-                value, holder = holder, parent_of(holder)
-            case ast.Assign():
-                pass
+                value = holder
+            case ast.Assign(targets=[ast.Tuple(elts=[ast.Name() as first, *_])]):
+                yield from _all_uses(semantics, _reads(semantics, first, holder, layer.method), layer)
+                return
+            case ast.Assign(targets=[ast.Name() as name]):  # `out = self.attention(x, x, x)`, then `out[0]`
+                for read in _reads(semantics, name, holder, layer.method):
+                    element = parent_of(read)
+                    if isinstance(element, ast.Subscript) and literal_of(element.slice) == 0:
+                        yield from _all_uses(semantics, iter([element]), layer)
+                return
             case _:
                 return
-    yield value
-    target: ast.expr | None = None
-    match holder:
-        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name() as first, *_])]) if layer.gives_tuple:
-            target = first
-        case ast.Assign(targets=[ast.Name() as name]) if value is not layer.call or not layer.gives_tuple:
-            target = name
-    if not isinstance(target, ast.Name):
-        return
-    for use in nodes_within(layer.method, ast.Name):
+    yield from _all_uses(semantics, iter([value]), layer)
+
+
+def _all_uses(semantics: Semantics, values: Iterator[ast.expr], layer: TimeFirst) -> Iterator[ast.expr]:
+    waiting = list(values)
+    seen: set[ast.expr] = set()
+    while waiting:
+        value = waiting.pop(0)
+        if value in seen:
+            continue
+        seen.add(value)
+        yield value
+        holder = parent_of(value)
+        match holder:
+            case ast.Assign(targets=[ast.Name() as name]):
+                waiting += _reads(semantics, name, holder, layer.method)
+            case ast.Call(args=[first, *_]) if first is value and keeps_order(semantics, holder):
+                waiting.append(holder)
+            case ast.BinOp(op=ast.Add()):
+                waiting.append(holder)
+
+
+def _reads(semantics: Semantics, target: ast.Name, statement: ast.AST, method: FunctionNode) -> Iterator[ast.Name]:
+    """Where a variable is read that can only hold what a statement gives it."""
+    for use in nodes_within(method, ast.Name):
         if isinstance(use, ast.Name) and use.id == target.id and isinstance(use.ctx, ast.Load):
             definitions = semantics.definitions(use)
-            if len(definitions) == 1 and definitions[0].node is holder and definitions[0].kind is Binding.ASSIGNMENT:
+            if len(definitions) == 1 and definitions[0].node is statement and definitions[0].kind is Binding.ASSIGNMENT:
                 yield use
 
 
-def _state_of_batch(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, str] | None:
+def _state_of_batch(semantics: Semantics, layer: TimeFirst, parameter: ast.arg) -> tuple[ast.AST, str] | None:
     """An initial state with as many rows as the input has in its first axis."""
-    if not layer.recurrent or len(layer.call.args) < 2 or not isinstance(layer.operand, ast.Name):
+    names = {parameter.arg, layer.operand.id if isinstance(layer.operand, ast.Name) else parameter.arg}
+    given = argument(layer.call, 1, "hx")
+    if not layer.recurrent or given is None:
         return None
-    state = semantics.value_of(layer.call.args[1])
+    state = semantics.value_of(given)
     first = state.elts[0] if isinstance(state, ast.Tuple) and state.elts else state
     value = semantics.value_of(first)
     made = creation_of(semantics, value) if value is not None else None
@@ -185,22 +219,10 @@ def _state_of_batch(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, st
     if made is None or len(sizes) != 3:
         return None
     rows = semantics.value_of(sizes[1])
-    if rows is None or not _is_first_size(rows, layer.operand.id):
+    owner = first_size_owner(rows) if rows is not None else None
+    if rows is None or owner is None or owner.id not in names:
         return None
     return made, f"`{shortened(made, 60)}` makes a state for `{shortened(rows, 60)}` examples"
-
-
-def _is_first_size(expression: ast.expr, name: str) -> bool:
-    """``x.size(0)``, ``x.shape[0]`` or ``len(x)`` of a variable."""
-    match expression:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=data), attr="size"), args=[ast.Constant(value=0)]):
-            return data == name
-        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=data), attr="shape"), slice=ast.Constant(value=0)):
-            return data == name
-        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=data)]):
-            return data == name
-        case _:
-            return False
 
 
 def _mask_of_batch(semantics: Semantics, layer: TimeFirst, parameter: ast.arg) -> tuple[ast.AST, str] | None:
@@ -224,11 +246,19 @@ def _mask_of_batch(semantics: Semantics, layer: TimeFirst, parameter: ast.arg) -
 
 
 def _arranged(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, str] | None:
-    """An input that was made of images with the batch first."""
+    """An input that was arranged with the batch first."""
     place = arranged_batch_first(semantics, layer.operand)
     if place is None:
         return None
-    return place, f"`{shortened(place, 60)}` arranges images as (batch, places, channels)"
+    return place, f"`{shortened(place, 60)}` arranges its input with the batch first"
+
+
+def _named(semantics: Semantics, layer: TimeFirst, parameter: ast.arg | None) -> tuple[ast.AST, str] | None:
+    """Names that are given to the sizes of the input."""
+    place = names_batch_first(semantics, layer.operand, parameter, layer.method)
+    if place is None:
+        return None
+    return place, f"`{shortened(place, 60)}` finds the size of the batch in the first axis"
 
 
 def _loaded_call(view: ClassView, layer: TimeFirst, parameter: ast.arg) -> tuple[ast.AST, str] | None:
