@@ -22,6 +22,8 @@ _LINEAR = frozenset(f"torch.nn.{name}" for name in ("Linear", "Bilinear", "Conv1
 _KEEPS = frozenset(
     "detach cpu cuda to float double half numpy view reshape squeeze unsqueeze flatten clone contiguous".split()
 )
+#: What puts the values of several batches one behind the other.
+_JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.stack", "torch.vstack", "numpy.concatenate")
 _GREATER = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 _METHODS = ("gt", "ge", "lt", "le")
 
@@ -138,9 +140,9 @@ def _loss_of_logits(semantics: Semantics, values: ast.expr) -> ast.Call | None:
     if base is None or not _may_have_logits(semantics):
         return None
     operations = last_operations(semantics, base)
-    if not all(not item.name or item.name in _LINEAR for item in operations):
+    if not all(not item.name or item.name in _LINEAR or item.name in _JOINING for item in operations):
         return None
-    is_linear = all(item.name for item in operations)
+    is_linear = all(item.name in _LINEAR for item in operations)
     for call in _losses(semantics):
         loss = loss_call(semantics, call)
         prediction = _base(semantics, loss.prediction) if loss is not None else None
@@ -163,10 +165,40 @@ def _base(semantics: Semantics, expression: ast.expr) -> ast.Name | ast.Call | N
                 expression = inner
             case ast.Subscript(value=inner):
                 expression = inner
+            case ast.Call(args=[several, *_]) if semantics.is_named(expression.func, *_JOINING):
+                element = _only_element(semantics, several)
+                if element is None:
+                    return None
+                expression = element
             case ast.Name() | ast.Call():
                 return expression
             case _:
                 return None
+
+
+def _only_element(semantics: Semantics, several: ast.expr) -> ast.expr | None:
+    """What a list holds that is filled in one place: by ``outputs.append(out)`` in a loop, or by a comprehension."""
+    value = semantics.value_of(several)
+    match value, several:
+        case ((ast.ListComp(elt=element) | ast.GeneratorExp(elt=element)), _):
+            return element
+        case ast.List(elts=[element]), _:
+            return element
+        case ast.List(elts=[]), ast.Name(id=name):
+            function = enclosing_function(several)
+            added = [
+                call
+                for method in ("append", "extend", "insert")
+                for call in semantics.module.calls_of(method)
+                if isinstance(call.func, ast.Attribute)
+                and isinstance(call.func.value, ast.Name)
+                and call.func.value.id == name
+                and enclosing_function(call) is function
+            ]
+            match added:
+                case [ast.Call(func=ast.Attribute(attr="append"), args=[element])]:
+                    return element
+    return None
 
 
 def _may_have_logits(semantics: Semantics) -> bool:
