@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.modules.members import module_iterator
+from torchlint.idioms.modules.used_as_module import is_used_as_module
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.semantics import Semantics
@@ -87,7 +88,9 @@ def _holds_modules(expression: ast.expr, semantics: Semantics) -> bool:
     if iterator is not None:
         return iterator not in _ALL
     kind = semantics.kind(expression)
-    if kind is None or not kind.is_module:
+    if kind is None:
+        return is_used_as_module(expression, semantics)
+    if not kind.is_module:
         return False
     if kind.class_node is not None:
         return _has_members(kind.class_node, semantics)

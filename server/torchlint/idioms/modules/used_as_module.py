@@ -1,0 +1,82 @@
+"""Objects of which nothing is known but what the file does with them: whether they can only be whole models."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.scopes import Binding, FunctionNode, dotted
+from torchlint.semantics.semantics import Semantics
+from torchlint.syntax import parent_of
+
+#: What only modules have, of the objects that have a training flag.
+_TELLING = frozenset(
+    "parameters named_parameters state_dict load_state_dict eval named_modules modules children named_children "
+    "requires_grad_ zero_grad generate".split()
+)
+_WITHOUT_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
+_GIVEN = (Binding.ASSIGNMENT, Binding.PARAMETER, Binding.WITH)
+
+
+def is_used_as_module(expression: ast.expr, semantics: Semantics) -> bool:
+    """Whether an object that code around it trains, saves or runs on data is a module: ``model.parameters()`` is asked
+    for, or it is called in a loop or without gradients. Elements of loops do not count: they may be single layers."""
+    path = dotted(expression)
+    if path is None or not _is_given(expression, semantics):
+        return False
+    return any(_tells(use, semantics) for use in _uses(path, expression, semantics))
+
+
+def _is_given(expression: ast.expr, semantics: Semantics) -> bool:
+    root = expression
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return False
+    return root is not expression or all(item.kind in _GIVEN for item in semantics.definitions(root))
+
+
+def _uses(path: str, expression: ast.expr, semantics: Semantics) -> Iterator[ast.expr]:
+    """The same object in the same function; in all methods of the class for what is kept on ``self``."""
+    function = enclosing_function(expression)
+    roots: list[ast.AST] = [function] if function is not None else []
+    owner = semantics.class_of_self(expression.value) if isinstance(expression, ast.Attribute) else None
+    if owner is not None:
+        roots = list(semantics.module.methods(owner))
+    elif function is None:
+        roots = [statement for part in semantics.module.own_code() for statement in part.body]
+    for root in roots:
+        for node in nodes_within(root, type(expression)):
+            if node is not expression and isinstance(node, ast.expr) and dotted(node) == path:
+                yield node
+
+
+def _tells(use: ast.expr, semantics: Semantics) -> bool:
+    parent = parent_of(use)
+    if isinstance(parent, ast.Attribute) and parent.attr in _TELLING:
+        call = parent_of(parent)
+        return isinstance(call, ast.Call) and call.func is parent
+    if not isinstance(parent, ast.Call) or parent.func is not use or not (parent.args or parent.keywords):
+        return False
+    return _is_run_on_data(parent, semantics)
+
+
+def _is_run_on_data(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a call stands in a loop, or where no gradients are kept."""
+    current = parent_of(call)
+    while current is not None and not isinstance(current, FunctionNode | ast.Lambda):
+        if isinstance(current, ast.For | ast.AsyncFor):
+            return True
+        managers = [item.context_expr for item in current.items] if isinstance(current, ast.With) else []
+        if any(_is_without_grad(manager, semantics) for manager in managers):
+            return True
+        current = parent_of(current)
+    if isinstance(current, ast.FunctionDef):
+        return any(_is_without_grad(decorator, semantics) for decorator in current.decorator_list)
+    return False
+
+
+def _is_without_grad(expression: ast.expr, semantics: Semantics) -> bool:
+    called = expression.func if isinstance(expression, ast.Call) else expression
+    return semantics.is_named(called, *_WITHOUT_GRAD)
