@@ -136,6 +136,8 @@ class ModuleFacts:
             return read[1] in self._imported_tails() or read[1] in self._callers()
         if kind == "mentions any":
             return not (read[1].isdisjoint(self._callers()) and read[1].isdisjoint(self._imported_tails()))
+        if kind == "leading":
+            return self._reaching_names(read[1])
         if kind == "reached":
             return self._reached(read[1], read[2])
         facts = self._classes.get(read[1])
@@ -275,6 +277,11 @@ class ModuleFacts:
     def reaches(self, parts: tuple[Part, ...], called: frozenset[str]) -> bool:
         """Whether code of ``parts``, or functions of this file that it calls by name, call one of these names."""
         return any(bool(self.memo.read(("reaches", part, called))) for part in parts)
+
+    def names_leading_to(self, called: frozenset[str]) -> frozenset[str]:
+        """``called``, and the names of the functions of this file that lead to a call of one of these names."""
+        found: frozenset[str] = self.memo.read(("leading", called))
+        return found
 
     def reached(
         self, parts: tuple[Part, ...], wanted: frozenset[frozenset[str]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
-from torchlint.idioms.modules.layer_order import Applied, applied, opened
+from torchlint.idioms.modules.layer_order import Applied, applied, may_be_layer, opened
 from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.nodes import argument, nodes_within
@@ -63,6 +63,8 @@ def inplace_activations(function: FunctionNode, semantics: Semantics, depth: int
 
 
 def _inplace(call: ast.Call, semantics: Semantics, depth: int) -> InPlace | None:
+    if not may_be_layer(call.func, semantics) and not _named_as_activation(call.func):
+        return None
     names = semantics.names(call.func)
     if names:
         return _of_function(call, semantics.name(call.func), semantics)
@@ -83,6 +85,15 @@ def _inplace(call: ast.Call, semantics: Semantics, depth: int) -> InPlace | None
         return InPlace(call, layer.operand, inner.switch, inner.name) if inner is not None else None
     switch = _switch(first, semantics)
     return InPlace(call, layer.operand, switch, first.name) if switch is not None else None
+
+
+def _named_as_activation(function: ast.expr) -> bool:
+    """Whether an activation has this last name; another name of this file may stand for one."""
+    return (
+        not isinstance(function, ast.Attribute)
+        or torch_api.is_activation(f"torch.Tensor.{function.attr}")
+        or (torch_api.is_activation(f"torch.nn.functional.{function.attr}"))
+    )
 
 
 def _of_function(call: ast.Call, name: str, semantics: Semantics) -> InPlace | None:

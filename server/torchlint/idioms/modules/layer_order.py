@@ -148,13 +148,13 @@ def _applications(view: ClassView) -> Iterator[Applied]:
     for method in view.methods:
         for call in nodes_within(method, ast.Call):
             assert isinstance(call, ast.Call)
-            if _may_be_layer(call.func, view.semantics) and not view.semantics.names(call.func):
+            if may_be_layer(call.func, view.semantics) and not view.semantics.names(call.func):
                 found = applied(call, view.semantics)
                 if found is not None and found.kind is not None:
                     yield found
 
 
-def _may_be_layer(function: ast.expr, semantics: Semantics) -> bool:
+def may_be_layer(function: ast.expr, semantics: Semantics) -> bool:
     """What the form of a called expression allows, so that few kinds have to be inferred: an attribute or element,
     and no method of a tensor unless it is one of ``self``."""
     if isinstance(function, ast.Attribute):

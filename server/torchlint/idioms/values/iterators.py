@@ -10,7 +10,7 @@ from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of_parameter
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
-from torchlint.syntax import parent_of, part_of
+from torchlint.syntax import parent_of
 
 _BUILTIN_CONSUMERS = frozenset(
     "list tuple set frozenset sorted sum max min any all dict enumerate zip map filter".split()
@@ -69,9 +69,8 @@ def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
         case ast.Call(func=ast.Name() as function):
             if function.id in _LAZY or not semantics.module.mentions_any_call(_ITERATORS):
                 return function.id in _LAZY
-            local = semantics.local_function(function)
-            if local is not None:
-                return semantics.module.reaches((part_of(local),), _ITERATORS)
+            if function.id in semantics.module.names_leading_to(_ITERATORS):
+                return semantics.local_function(function) is not None
             return semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")
         case ast.Call(func=ast.Attribute(value=base, attr=name)):
             if name in _ITERATORS or name in ("chain", "from_iterable"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import cast
 
 from torchlint import torch_api
 from torchlint.idioms.modules.module_state import State, state_of
@@ -20,6 +21,7 @@ from torchlint.syntax import parent_of
 #: Functions and methods that reach attributes of the module they are given, or called on, by other means than a name.
 _FUNCTIONS = frozenset({"getattr", "eval", "exec", "vars", "hasattr", "setattr", "delattr"})
 _METHODS = frozenset({"children", "modules", "named_children", "named_modules", "get_submodule"})
+_TELLING = _FUNCTIONS | _METHODS
 _TABLES = frozenset({"_modules", "__dict__", "_parameters", "__getattr__"})
 #: What the author says of a layer that is kept without being used.
 _KEPT = regex(
@@ -183,13 +185,17 @@ def _uses_names_only(view: ClassView) -> bool:
     if unknown or semantics.module.is_base(view.name) or view.node.decorator_list:
         return False
     for method in view.methods:
-        for call in nodes_within(method, ast.Call):
-            assert isinstance(call, ast.Call)
-            if _reaches_otherwise(call, method, semantics):
-                return False
+        calls = cast("Iterator[ast.Call]", nodes_within(method, ast.Call))
+        telling = [call for call in calls if _called(call) in _TELLING]
+        if any(_reaches_otherwise(call, method, semantics) for call in telling):
+            return False
         if any(attribute.attr in _TABLES for attribute in self_attributes(method)):
             return False
     return True
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _reaches_otherwise(call: ast.Call, method: FunctionNode, semantics: Semantics) -> bool:
@@ -244,12 +250,9 @@ def _only_initialises(call: ast.Call) -> bool:
     loop = parent_of(call)
     if not isinstance(loop, ast.For) or loop.iter is not call:
         return False
-    names = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    return not any(
-        isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in names
-        for statement in loop.body
-        for inner in ast.walk(statement)
-    )
+    names = {node.id for node in cast("Iterator[ast.Name]", nodes_within(loop.target, ast.Name))}
+    calls = cast("Iterator[ast.Call]", nodes_within(loop, ast.Call))
+    return not any(isinstance(inner.func, ast.Name) and inner.func.id in names for inner in calls)
 
 
 def _layer(name: str, view: ClassView) -> AttributeWrite | None:
