@@ -9,6 +9,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_at
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
 
 _OWN = frozenset({"train", "eval", "__init__", "__setattr__", "__setstate__"})
 #: Loops that visit each module themselves.
@@ -46,7 +47,8 @@ class TrainingFlagAssignment(Rule):
     ## Exceptions
 
     `self.training` in a module's own `train`, `eval` or constructor; a loop over `modules()`, which visits them all; a
-    single layer without modules inside; the mode of another module, which a replacement takes over.
+    single layer without modules inside; the mode of another module, which a replacement takes over; `eval()` or
+    `train()` right behind it.
 
     ## References
 
@@ -66,7 +68,9 @@ class TrainingFlagAssignment(Rule):
         for target in statement.targets:
             if not isinstance(target, ast.Attribute) or target.attr != "training":
                 continue
-            if not _holds_modules(target.value, unit.semantics):
+            if not _holds_modules(target.value, unit.semantics) or _is_switched_next(
+                statement, target.value, unit.semantics
+            ):
                 continue
             written = ast.unparse(target.value)
             shown = f"`{written}`" if len(written) <= 40 else "the module"
@@ -75,6 +79,27 @@ class TrainingFlagAssignment(Rule):
                 f"The assignment sets the mode of {shown} alone: the modules inside stay in the old one.",
                 fixes=[_fix(statement, target.value, unit.semantics)] if len(statement.targets) == 1 else [],
             )
+
+
+def _is_switched_next(statement: ast.Assign, module: ast.expr, semantics: Semantics) -> bool:
+    """Whether `eval()` or `train()` follows in the same block, before the module can have run."""
+    block = parent_of(statement)
+    blocks: list[list[ast.stmt]] = [getattr(block, name, []) for name in ("body", "orelse", "finalbody")]
+    if block is None:
+        blocks = [[top for part in semantics.module.own_code() for top in part.body]]
+    statements: list[ast.stmt] = next((held for held in blocks if statement in held), [])
+    path = ast.dump(module)
+    for later in statements[statements.index(statement) + 1 :] if statements else []:
+        match later:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver, attr="eval" | "train"))):
+                if ast.dump(receiver) == path:
+                    return True
+            case ast.Expr() | ast.Assign():
+                if any(isinstance(node, ast.Call) and ast.dump(node.func) == path for node in ast.walk(later)):
+                    return False
+            case _:
+                return False
+    return False
 
 
 def _holds_modules(expression: ast.expr, semantics: Semantics) -> bool:
