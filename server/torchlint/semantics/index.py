@@ -103,10 +103,12 @@ def index_of(part: Part) -> PartIndex:
     return known
 
 
-def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of all attributes that the code of a part reads: of anything, and of anything but ``self``.
+def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The names of all attributes that the code of a part reads: of anything, of anything but ``self``, and those of
+    the latter that it reads with a dot.
 
-    A text that is a dotted name (``"fc"``, ``"fc.weight"``) may be one that is read in other ways, and counts.
+    A text that is a dotted name (``"fc"``, ``"fc.weight"``) may be one that is read in other ways, and counts for the
+    first two.
     """
     known = part.__dict__.get("_attributes_read")
     if known is None:
@@ -116,15 +118,15 @@ def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str]]:
         own = {names[0].arg for names in parameters if names}
         texts = [node.value for node in index.all(ast.Constant) if node.value.__class__ is str]
         named = {text.partition(".")[0] for text in texts if len(text) < _LONGEST_NAME and _is_dotted_name(text)}
-        read, others = set(named), named
+        read, others = set(named), set[str]()
         for node in index.all(ast.Attribute):
             if node.ctx.__class__ is ast.Load:
                 read.add(node.attr)
                 if node.value.__class__ is not ast.Name or node.value.id not in own:
                     others.add(node.attr)
-        known = (frozenset(read), frozenset(others))
+        known = (frozenset(read), frozenset(others | named), frozenset(others))
         part.__dict__["_attributes_read"] = known
-    return cast("tuple[frozenset[str], frozenset[str]]", known)
+    return cast("tuple[frozenset[str], frozenset[str], frozenset[str]]", known)
 
 
 def _is_dotted_name(text: str) -> bool:

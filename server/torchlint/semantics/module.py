@@ -76,7 +76,7 @@ class ModuleFacts:
         self._leading: dict[frozenset[frozenset[str]], list[frozenset[str]]] = {}
         self._renamed: frozenset[str] | None = None
         self._callers_by_name: dict[str, list[Part]] = {}
-        self._read_names: tuple[set[str], set[str]] | None = None
+        self._read_names: tuple[set[str], set[str], set[str]] | None = None
         self.star_imports: tuple[str, ...] = ()
         self._collect()
         self._units = tuple(self._make_units())
@@ -254,9 +254,10 @@ class ModuleFacts:
             self._renamed = frozenset(tail for name, tail in tails if tail != name)
         return self._renamed
 
-    def reads_attribute(self, name: str, *, of_others: bool = False) -> bool:
-        """Whether anything in the file reads an attribute ``....name``; ``of_others``: of anything but ``self``."""
-        return bool(self.memo.read(("attribute read", name, of_others)))
+    def reads_attribute(self, name: str, *, of_others: bool = False, by_text: bool = True) -> bool:
+        """Whether anything in the file reads an attribute ``....name``; ``of_others``: of anything but ``self``, where
+        a text that is the name counts unless ``by_text`` is False."""
+        return bool(self.memo.read(("attribute read", name, 0 if not of_others else 1 if by_text else 2)))
 
     def reads_any_attribute(self, names: frozenset[str]) -> bool:
         """Whether anything in the file reads an attribute with one of these names, as one question."""
@@ -294,10 +295,10 @@ class ModuleFacts:
             self._leading[wanted] = [called for called in wanted if not called.isdisjoint(self._callers())]
         return frozenset(called for called in self._leading[wanted] if self._reaches(part, called))
 
-    def _attributes_read(self) -> tuple[set[str], set[str]]:
+    def _attributes_read(self) -> tuple[set[str], set[str], set[str]]:
         """The attribute names read in any part, as ``attributes_read`` tells them of one."""
         if self._read_names is None:
-            self._read_names = (set(), set())
+            self._read_names = (set(), set(), set())
             for group in self.syntax.groups:
                 for part in group.parts:
                     for names, found in zip(self._read_names, attributes_read(part), strict=True):

@@ -37,8 +37,17 @@ _LOOKS = frozenset("print isinstance len type id repr str callable hasattr".spli
 _LOOK_FUNCTIONS = regex(
     r"^(torch\.save|copy\.(deep)?copy|torchsummary\.|torchinfo\.|logging\.|torch\.onnx\.export$|summary$)"
 )
-#: What functions that only tell about a module, or fill it before training, are called.
-_TELLS = regex(r"^(print|show|count|summar|log_)|^(init|reset)\w*_weights?$|^weights?_init$|^init_net")
+#: What functions that only tell about a module, evaluate it, or fill it before training, are called.
+_TELLS = regex(
+    r"^(print|show|count|summar|log_)|^(init|reset)\w*_weights?$|^weights?_init$|^init_net"
+    r"|^(val|validate|validation|evaluate|eval|test|predict|infer|visuali[sz]e|plot|generate|save)(_[a-z]+)*$"
+)
+#: What attributes that are sizes are called, of a class that cannot be seen.
+_SIZES = regex(r"(^|_)(shape|size|dims?|length|classes)$|^(in|out|num|n)_(features|channels)$")
+#: Methods of a logger.
+_LOGS = frozenset(("info", "debug", "warning"))
+#: Functions that get at attributes by their names.
+_BY_TEXT = ("getattr", "setattr", "attrgetter", "get_submodule", "get_parameter", "rgetattr")
 #: What is applied to all layers of a module that is new.
 _INITIALISES = regex(r"init|weight|kaiming|xavier|normal|orthogonal", re.IGNORECASE)
 _COUNTED = frozenset(("numel", "nelement", "size", "shape", "requires_grad"))
@@ -147,8 +156,26 @@ class _Search:
                 self._hold(target)
             case ast.Assign(targets=[ast.Tuple(elts=targets)]) if len(targets) == len(display.elts):
                 self._hold(targets[position])
+            case ast.Return() as statement:
+                self._returned_among(statement, position, len(display.elts))
             case _:
                 self._escape()
+
+    def _returned_among(self, statement: ast.Return, position: int, count: int) -> None:
+        """``return enc, dec``, which every call unpacks."""
+        function = enclosing_function(statement)
+        callers = self._semantics.callers(function) if function is not None else ()
+        for call in callers:
+            match parent_of(call):
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value) if value is call:
+                    if len(targets) != count or any(isinstance(target, ast.Starred) for target in targets):
+                        self._escape()
+                        return
+                    self._hold(targets[position])
+                case _:
+                    self._escape()
+        if not callers:
+            self._escape()
 
     def _returned(self, statement: ast.Return) -> None:
         function = enclosing_function(statement)
@@ -189,11 +216,22 @@ class _Search:
 
     def _is_plain(self, attribute: ast.Attribute) -> bool:
         """Whether an attribute of the object holds nothing that could be trained."""
-        if attribute.attr in ("training", "__class__") or self._owner is None:
-            return attribute.attr in ("training", "__class__")
+        if attribute.attr in ("training", "__class__"):
+            return True
+        if self._owner is None:
+            return bool(_SIZES.search(attribute.attr))
         if self._semantics.find_method(self._owner, attribute.attr) is not None:
             return False
         kind = self._semantics.attribute_kind(self._owner, attribute.attr)
+        if kind is not None and kind.what is What.TUPLE and isinstance(kind.node, ast.Tuple):
+            return all(map(self._is_number, kind.node.elts))
+        return kind is not None and kind.what in _PLAIN
+
+    def _is_number(self, element: ast.expr) -> bool:
+        """Whether an element of a tuple is a number, or a part of a size."""
+        if isinstance(element, ast.BinOp | ast.UnaryOp):
+            return True
+        kind = self._semantics.kind(element)
         return kind is not None and kind.what in _PLAIN
 
     def _is_harmless_method(self, name: str) -> bool:
@@ -226,6 +264,8 @@ class _Search:
         builtin = builtin_called(self._semantics, call)
         name = self._semantics.name(call.func)
         if builtin in _LOOKS or _LOOK_FUNCTIONS.match(name):
+            return True
+        if not name and isinstance(call.func, ast.Attribute) and call.func.attr in _LOGS:
             return True
         return bool(name) and not name.startswith(".") and bool(_TELLS.search(name.rpartition(".")[2]))
 
@@ -298,7 +338,8 @@ class _Search:
             return False
         if semantics.is_module_class(owner) and not self._trains_itself(owner):
             return False
-        if module.reads_attribute(name, of_others=True) or module.reads_attribute("__dict__"):
+        by_text = any(map(module.mentions_call, _BY_TEXT))
+        if module.reads_attribute(name, of_others=True, by_text=by_text) or module.reads_attribute("__dict__"):
             return False
         if any(call.args and semantics.class_of_self(call.args[0]) is owner for call in module.calls_of("getattr")):
             return False
@@ -357,7 +398,7 @@ def _parameter(call: ast.Call, function: FunctionNode, node: ast.expr, keyword: 
 
 def gives_self(method: FunctionNode) -> bool:
     """Whether a method gives ``self`` away as a whole."""
-    own = first_parameter(method)
+    own = first_parameter(method) if not is_static(method) else None
     for name in nodes_within(method, ast.Name):
         if isinstance(name, ast.Name) and name.id == own and isinstance(parent_of(name), ast.Call | ast.keyword):
             call = parent_of(name)

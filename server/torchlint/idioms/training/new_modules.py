@@ -12,9 +12,10 @@ from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.training.construction import constructions
 from torchlint.regex import regex
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF
-from torchlint.semantics.nodes import nodes_within
+from torchlint.semantics.nodes import has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics
+from torchlint.syntax import parent_of
 
 _DEEPEST = 4
 #: What an author calls a module that is not to learn.
@@ -25,6 +26,9 @@ FIXED = regex(
 )
 #: What a class does whose layers come trained, or are frozen.
 _PRETRAINED = regex(r"requires_grad|load_state_dict|from_pretrained|load|pretrained|weights?$|no_grad|detach|eval$")
+#: What fills layers that are new.
+_INITIALISES = regex(r"init|reset")
+_CHOICES = ("pretrained", "weights", "weights_backbone", "pretrained_backbone")
 #: What is asked of a module that is to learn, where its class cannot be seen.
 _WANTED = frozenset(("train", "zero_grad", "parameters", "apply"))
 
@@ -89,11 +93,35 @@ def _is_settled(semantics: Semantics, owner: ast.ClassDef) -> bool:
         if FIXED.search(holder.name):
             return True
         for method in semantics.module.methods(holder):
-            for node in nodes_within(method, ast.Attribute, ast.keyword):
-                name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "arg", None) or ""
-                if _PRETRAINED.search(name):
-                    return True
-            for call in nodes_within(method, ast.Call):
-                if isinstance(call, ast.Call) and torch_api.is_torchvision_model(semantics.name(call.func)):
-                    return True
+            if any(map(_settles, nodes_within(method, ast.Attribute, ast.keyword))):
+                return True
+            calls = (call for call in nodes_within(method, ast.Call) if isinstance(call, ast.Call))
+            models = (call for call in calls if torch_api.is_torchvision_model(semantics.name(call.func)))
+            if not all(_is_new(semantics, call) for call in models):
+                return True
     return False
+
+
+def _settles(node: ast.AST) -> bool:
+    """Whether a name in a class says that its layers come trained, or are frozen; not what fills new ones."""
+    match node:
+        case ast.Attribute(attr="weight") if isinstance(node.ctx, ast.Load):
+            holder = parent_of(node)  # `self.embed.weight.data.copy_(vectors)`
+            inner = parent_of(holder) if isinstance(holder, ast.Attribute) and holder.attr == "data" else holder
+            return isinstance(inner, ast.Attribute) and inner.attr == "copy_"
+        case ast.Attribute(attr=name):
+            return bool(_PRETRAINED.search(name)) and not _INITIALISES.search(name)
+        case ast.keyword(arg=str(name), value=ast.Constant(value=False | None)) if name in _CHOICES:
+            return False
+        case ast.keyword(arg=str(name)):
+            return bool(_PRETRAINED.search(name))
+        case _:
+            return False
+
+
+def _is_new(semantics: Semantics, call: ast.Call) -> bool:
+    """Whether a model of torchvision has new weights: it is given none, or is told so."""
+    if call.args or has_unknown_arguments(call):
+        return False
+    given = [item.value for item in call.keywords if item.arg in _CHOICES]
+    return bool(given) and all(semantics.literal(value) in (None, False) for value in given)

@@ -25,7 +25,7 @@ _OPTIMIZERS = tuple(name for name in torch_api.names_of_role("optimizer") if nam
 _LAST_NAMES = tuple(sorted({name.rpartition(".")[2] for name in _OPTIMIZERS}))
 _PARAMETERS = ("parameters", "named_parameters")
 _MOST_NAMES = 40
-_TOLD_BY = (*OF_MODULES, "train", "eval", "zero_grad")
+_TOLD_BY = (*OF_MODULES, "train", "eval", "zero_grad", "apply")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
