@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from torchlint.frozen import dataclass
+from torchlint.idioms.modules.module_looks import LOOKS, only_counts, only_looks
 from torchlint.idioms.training.parameter_copies import parameter_copies
 from torchlint.regex import regex
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.classes import self_attributes
-from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import enclosing_function, is_static, nodes_within, scope_at
@@ -33,24 +34,12 @@ _WHOLE = frozenset((*_PARAMETERS, "modules", "named_modules", "children", "named
 _TELLING = regex(
     r"param|optim|group|module|layers|children|weight|freez|grad|config|load|setup|prepare|getattr|buffer|hook|add_"
 )
-_LOOKS = frozenset("print isinstance len type id repr str callable hasattr".split())
-_LOOK_FUNCTIONS = regex(
-    r"^(torch\.save|copy\.(deep)?copy|torchsummary\.|torchinfo\.|logging\.|torch\.onnx\.export$|summary$)"
-)
-#: What functions that only tell about a module, evaluate it, or fill it before training, are called.
-_TELLS = regex(
-    r"^(print|show|count|summar|log_)|^(init|reset)\w*_weights?$|^weights?_init$|^init_net"
-    r"|^(val|validate|validation|evaluate|eval|test|predict|infer|visuali[sz]e|plot|generate|save)(_[a-z]+)*$"
-)
 #: What attributes that are sizes are called, of a class that cannot be seen.
 _SIZES = regex(r"(^|_)(shape|size|dims?|length|classes)$|^(in|out|num|n)_(features|channels)$")
-#: Methods of a logger.
-_LOGS = frozenset(("info", "debug", "warning"))
 #: Functions that get at attributes by their names.
 _BY_TEXT = ("getattr", "setattr", "attrgetter", "get_submodule", "get_parameter", "rgetattr")
 #: What is applied to all layers of a module that is new.
 _INITIALISES = regex(r"init|weight|kaiming|xavier|normal|orthogonal", re.IGNORECASE)
-_COUNTED = frozenset(("numel", "nelement", "size", "shape", "requires_grad"))
 _PLAIN = frozenset((What.NUMBER, What.TEXT, What.DEVICE, What.DTYPE, What.NONE))
 
 
@@ -138,7 +127,7 @@ class _Search:
                 self._display(holder, elements.index(node))
             case ast.Dict():
                 call = parent_of(holder)
-                if not isinstance(call, ast.Call) or not self._only_looks(call):
+                if not isinstance(call, ast.Call) or not only_looks(self._semantics, call):
                     self._escape()
             case ast.IfExp(test=test) if test is not node:
                 self._queue.append(holder)
@@ -199,7 +188,7 @@ class _Search:
                 self._escape()
             self._queue.append(call)
         elif name in _PARAMETERS:
-            if not _only_counts(self._semantics, call) and not self._is_copied(attribute.value):
+            if not only_counts(self._semantics, call) and not self._is_copied(attribute.value):
                 self._escape()
         elif name not in _HARMLESS and not self._is_harmless_method(name):
             self._escape()
@@ -247,7 +236,7 @@ class _Search:
 
     def _given(self, call: ast.Call, node: ast.expr, keyword: str | None) -> None:
         semantics = self._semantics
-        if self._only_looks(call):
+        if only_looks(semantics, call):
             return
         if semantics.is_named(call.func, *WRAPPERS) and call.args and call.args[0] is node:
             self._queue.append(call)
@@ -259,15 +248,6 @@ class _Search:
         else:
             self.uses.names.add(parameter.arg)
             self._reads_in(function, parameter.arg, function)
-
-    def _only_looks(self, call: ast.Call) -> bool:
-        builtin = builtin_called(self._semantics, call)
-        name = self._semantics.name(call.func)
-        if builtin in _LOOKS or _LOOK_FUNCTIONS.match(name):
-            return True
-        if not name and isinstance(call.func, ast.Attribute) and call.func.attr in _LOGS:
-            return True
-        return bool(name) and not name.startswith(".") and bool(_TELLS.search(name.rpartition(".")[2]))
 
     def _function_called(self, call: ast.Call) -> FunctionNode | None:
         semantics = self._semantics
@@ -402,30 +382,10 @@ def gives_self(method: FunctionNode) -> bool:
     for name in nodes_within(method, ast.Name):
         if isinstance(name, ast.Name) and name.id == own and isinstance(parent_of(name), ast.Call | ast.keyword):
             call = parent_of(name)
-            if not isinstance(call, ast.Call) or getattr(call.func, "id", "") not in ("super", *_LOOKS):
+            if not isinstance(call, ast.Call) or getattr(call.func, "id", "") not in ("super", *LOOKS):
                 return True
     return False
 
 
 def _called_attributes(method: FunctionNode) -> list[ast.Attribute]:
     return [node for node in nodes_within(method, ast.Attribute) if isinstance(node, ast.Attribute)]
-
-
-def _only_counts(semantics: Semantics, parameters: ast.Call) -> bool:
-    """Whether parameters are only counted, clipped or initialised: ``sum(p.numel() for p in net.parameters())``."""
-    holder = parent_of(parameters)
-    match holder:
-        case ast.Call(func=function):
-            return semantics.name(function).startswith("torch.nn.utils.clip_grad")
-        case ast.comprehension():
-            inner = parent_of(holder)
-            element = getattr(inner, "elt", None)
-            reads = nodes_within(element, ast.Attribute) if isinstance(element, ast.expr) else iter(())
-            return {getattr(item, "attr", "") for item in reads} & _COUNTED != set() if element is not None else False
-        case ast.For(body=body):
-            calls = [call for statement in body for call in nodes_within(statement, ast.Call)]
-            names = [semantics.name(call.func) for call in calls if isinstance(call, ast.Call)]
-            writes = [node for statement in body for node in nodes_within(statement, ast.Assign, ast.AugAssign)]
-            return bool(names) and not writes and all(name.startswith("torch.nn.init.") for name in names if name)
-        case _:
-            return False

@@ -1,0 +1,56 @@
+"""What only looks at a module: functions that print, save or evaluate it, and loops that count its parameters."""
+
+from __future__ import annotations
+
+import ast
+
+from torchlint.regex import regex
+from torchlint.semantics.element_kinds import builtin_called
+from torchlint.semantics.nodes import nodes_within
+from torchlint.semantics.semantics import Semantics
+from torchlint.syntax import parent_of
+
+#: Builtins that change nothing.
+LOOKS = frozenset("print isinstance len type id repr str callable hasattr".split())
+_LOOK_FUNCTIONS = regex(
+    r"^(torch\.save|copy\.(deep)?copy|torchsummary\.|torchinfo\.|logging\.|torch\.onnx\.export$|summary$)"
+)
+#: What functions that only tell about a module, evaluate it, or fill it before training, are called.
+_TELLS = regex(
+    r"^(print|show|count|summar|log_)|^(init|reset)\w*_weights?$|^weights?_init$|^init_net"
+    r"|^(val|validate|validation|evaluate|eval|test|predict|infer|visuali[sz]e|plot|generate|save)(_[a-z]+)*$"
+)
+#: Methods of a logger.
+_LOGS = frozenset(("info", "debug", "warning"))
+_COUNTED = frozenset(("numel", "nelement", "size", "shape", "requires_grad"))
+
+
+def only_looks(semantics: Semantics, call: ast.Call) -> bool:
+    """Whether a call leaves the parameters of a module that it is given as they are, and keeps none."""
+    builtin = builtin_called(semantics, call)
+    name = semantics.name(call.func)
+    if builtin in LOOKS or _LOOK_FUNCTIONS.match(name):
+        return True
+    if not name and isinstance(call.func, ast.Attribute) and call.func.attr in _LOGS:
+        return True
+    return bool(name) and not name.startswith(".") and bool(_TELLS.search(name.rpartition(".")[2]))
+
+
+def only_counts(semantics: Semantics, parameters: ast.Call) -> bool:
+    """Whether parameters are only counted, clipped or initialised: ``sum(p.numel() for p in net.parameters())``."""
+    holder = parent_of(parameters)
+    match holder:
+        case ast.Call(func=function):
+            return semantics.name(function).startswith("torch.nn.utils.clip_grad")
+        case ast.comprehension():
+            inner = parent_of(holder)
+            element = getattr(inner, "elt", None)
+            reads = nodes_within(element, ast.Attribute) if isinstance(element, ast.expr) else iter(())
+            return {getattr(item, "attr", "") for item in reads} & _COUNTED != set() if element is not None else False
+        case ast.For(body=body):
+            calls = [call for statement in body for call in nodes_within(statement, ast.Call)]
+            names = [semantics.name(call.func) for call in calls if isinstance(call, ast.Call)]
+            writes = [node for statement in body for node in nodes_within(statement, ast.Assign, ast.AugAssign)]
+            return bool(names) and not writes and all(name.startswith("torch.nn.init.") for name in names if name)
+        case _:
+            return False
