@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchlint.cli.job import Action, Job, Outcome
+from torchlint.frozen import dataclass
 from torchlint.reports import FORMATS, LintedFile, Tally, one_line, place
 
 if TYPE_CHECKING:

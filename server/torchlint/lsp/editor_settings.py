@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pygls.uris import to_fs_path
 
 from torchlint.frozen import dataclass
+from torchlint.regex import regex
 from torchlint.settings import (
     SETTINGS_FILES,
     Origin,
@@ -35,7 +35,7 @@ WATCHED_FILES = (*SETTINGS_FILES, *DECLARATION_FILES)
 _LOOK_INTERVAL = 1.0
 #: Settings that only the client needs.
 _CLIENT_ONLY = {"enable", "interpreter", "path", "trace"}
-_CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
+_CAPITAL = regex(r"(?<=[a-z])([A-Z])")
 
 Table = Mapping[str, Any]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-_FENCE = re.compile(r"^ *```.*\n?", re.MULTILINE)
-_HEADING = re.compile(r"^#+ +", re.MULTILINE)
-_LINK = re.compile(r"\[([^\]\n]+)\]\((https?://[^)\s]+)\)")
-_EMPHASIS = re.compile(r"\*\*([^*\n]+)\*\*")
-_CODE = re.compile(r"`([^`\n]+)`")
+from torchlint.regex import regex
+
+_FENCE = regex(r"^ *```.*\n?", re.MULTILINE)
+_HEADING = regex(r"^#+ +", re.MULTILINE)
+_LINK = regex(r"\[([^\]\n]+)\]\((https?://[^)\s]+)\)")
+_EMPHASIS = regex(r"\*\*([^*\n]+)\*\*")
+_CODE = regex(r"`([^`\n]+)`")
 
 
 def plain(markdown: str) -> str:

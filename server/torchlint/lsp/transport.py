@@ -9,13 +9,15 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from torchlint.regex import regex
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
 #: In seconds. The promise is to be gone 10 seconds after the editor.
 _WATCH_INTERVAL = 3.0
-_LENGTH = re.compile(rb"content-length:\s*(\d+)\s*$", re.IGNORECASE)
+_LENGTH = regex(rb"content-length:\s*(\d+)\s*$", re.IGNORECASE)
 
 
 def messages(stream: BinaryIO) -> Iterator[bytes]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from torchlint.finding import Severity
+from torchlint.frozen import dataclass
 
 if TYPE_CHECKING:
     from torchlint.reports.linted import LintedFile

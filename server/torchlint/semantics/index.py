@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar, cast
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope, dotted
 from torchlint.syntax import Part, parent_of
 

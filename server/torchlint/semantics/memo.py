@@ -8,8 +8,10 @@ nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
+
+from torchlint.frozen import dataclass
 
 _T = TypeVar("_T")
 _VERSIONS_KEPT = 32

@@ -48,7 +48,7 @@ def place_of(text: str, keys: tuple[str, ...], value: str | None = None) -> tupl
     if position is None:
         return 0, 0
     if value is not None:
-        written = re.compile(rf"""["']{re.escape(value)}["']""").search(text, position)
+        written = regex(rf"""["']{re.escape(value)}["']""").search(text, position)
         position = written.start() if written else position
     return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
@@ -75,7 +75,7 @@ def _key_offset(text: str, keys: tuple[str, ...]) -> int | None:
 
 def _inline(text: str, start: int, key: str) -> int:
     """Offset of a key of an inline table whose own key is at ``start``; ``start`` if it is not found."""
-    found = re.compile(rf"""["']?(?<![\w-]){re.escape(key)}["']?[ \t]*=""").search(text, start)
+    found = regex(rf"""["']?(?<![\w-]){re.escape(key)}["']?[ \t]*=""").search(text, start)
     return found.start() if found else start
 
 

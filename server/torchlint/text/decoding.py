@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import re
 import tokenize
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ MAXIMUM_SIZE = 10 * 1024 * 1024
 #: In bytes. Notebooks hold pictures.
 MAXIMUM_NOTEBOOK_SIZE = 100 * 1024 * 1024
 
-_FIRST_ROWS = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)[^\r\n]*")
+_FIRST_ROWS = regex(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)[^\r\n]*")
 _FIRST_TERMINATOR = regex(r"\r\n|\r|\n")
 
 

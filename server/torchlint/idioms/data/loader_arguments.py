@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.data.loaders import LOADER_PARAMETERS
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.literals import literal_of

@@ -9,8 +9,8 @@ from torchlint.semantics.semantics import Semantics
 
 
 def is_in_test(semantics: Semantics, node: ast.AST) -> bool:
-    """Whether a node stands in a test: a function ``test_...``, a ``test...`` of a class ``Test...``, or any method of a
-    ``TestCase``."""
+    """Whether a node stands in a test: a function ``test_...``, a ``test...`` of a class ``Test...``, or any method of
+    a ``TestCase``."""
     function = enclosing_function(node)
     if function is None:
         return False

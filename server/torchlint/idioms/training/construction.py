@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from torchlint.frozen import dataclass
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.nodes import argument, element_of, enclosing_class, enclosing_function

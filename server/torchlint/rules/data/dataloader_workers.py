@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from torchlint.frozen import dataclass
@@ -10,6 +9,7 @@ from torchlint.idioms.data.loader_arguments import loader_arguments
 from torchlint.idioms.data.loaders import LOADER, loaded_class
 from torchlint.idioms.surroundings.test_code import is_in_test
 from torchlint.idioms.values.cuda import moves_to_cuda
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import nodes_within
@@ -19,7 +19,7 @@ from torchlint.semantics.unit import Unit
 from torchlint.torch_api import is_dataset
 
 #: Calls that read a file, decode it, or work on what was read.
-_READING = re.compile(
+_READING = regex(
     r"^(open|imread|imdecode|load|loads|read|readlines|read_\w+|load_\w+|get_image|fromarray|decode_\w+|loader"
     r"|File|fromfile|loadmat|VideoReader|transform|transforms|_?\w+_transforms?|augment\w*|tokenize|tokenizer|encode_plus"
     r"|preprocess|resize|cvtColor)$"

@@ -21,7 +21,8 @@ _SEEDING_CALLS = (
     "seed_everything set_seed set_seeds set_random_seed set_random_seeds set_rng_seed set_global_seed set_global_seeds"
     " set_torch_seed set_seed_everywhere seed_all set_all_seeds setup_seed setup_seeds fix_seed fix_seeds"
     " fix_random_seed fix_random_seeds init_seed init_seeds init_random_seed seed_torch torch_seed random_seed"
-    " same_seeds seed_rng set_deterministic set_determinism make_deterministic make_reproducible enable_full_determinism"
+    " same_seeds seed_rng set_deterministic set_determinism make_deterministic make_reproducible"
+    " enable_full_determinism"
 ).split()
 _OWN_SEEDS = frozenset(("seed", "manual_seed", "manual_seed_all", "initial_seed"))
 #: Functions that seed for themselves: workers, tests, demonstrations of one input.

@@ -312,7 +312,7 @@ def _is_more_than_one(found: Training, every: ast.expr) -> bool:
 def _is_scaled(cycle: _Cycle) -> bool:
     """Whether the code around divides or multiplies by ``k``, or changes gradients or learning rates by hand."""
     text = re.escape(ast.unparse(cycle.every))
-    scaled = re.compile(rf"/=?\s*\(?(float\()?{text}|\*=?\s*\(?{text}|1\.?0?\s*/|\.grad\b.*(div|mul|/|\*)")
+    scaled = regex(rf"/=?\s*\(?(float\()?{text}|\*=?\s*\(?{text}|1\.?0?\s*/|\.grad\b.*(div|mul|/|\*)")
     return any(scaled.search(part_of(node).text) for node in (cycle.loop.node, *cycle.optimizer.builds))
 
 
