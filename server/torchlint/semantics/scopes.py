@@ -104,3 +104,10 @@ def dotted(expression: ast.AST | None) -> str | None:
         names.append(expression.id)
         return ".".join(reversed(names))
     return None
+
+
+def last_name(expression: ast.AST | None) -> str:
+    """``c`` of ``a.b.c`` and of ``c``, whatever stands before the last dot; empty for anything else."""
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    return expression.id if isinstance(expression, ast.Name) else ""

@@ -7,7 +7,7 @@ import ast
 from torchlint.idioms.data.loaders import LOADER, loader_argument
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, element_of
-from torchlint.semantics.scopes import Binding, Definition
+from torchlint.semantics.scopes import Binding, Definition, last_name
 from torchlint.semantics.semantics import Semantics
 
 _WRAPPERS = frozenset("enumerate tqdm track progress_bar".split())
@@ -102,7 +102,7 @@ def _unwrapped(iterable: ast.expr, path: tuple[int | None, ...]) -> tuple[ast.ex
     """The loader behind ``enumerate(tqdm(loader))``, and the way into what it gives."""
     while isinstance(iterable, ast.Call) and iterable.args:
         function = iterable.func
-        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        name = last_name(function)
         if name not in _WRAPPERS:
             break
         if name == "enumerate":

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchlint.frozen import dataclass
 from torchlint.idioms.data.loaders import LOADER, all_loaders, loader_argument
 from torchlint.semantics.nodes import element_of, enclosing_function, has_unknown_arguments
-from torchlint.semantics.scopes import Binding
+from torchlint.semantics.scopes import Binding, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -119,7 +119,7 @@ def loader_of(source: ast.expr, semantics: Semantics, depth: int = 0) -> str:
     before the loop as well)."""
     while isinstance(source, ast.Call) and source.args:
         called = source.func
-        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        name = last_name(called)
         if name not in _SHOWS_PROGRESS:
             break
         source = source.args[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, nodes_within
-from torchlint.semantics.scopes import Binding, Definition, FunctionNode
+from torchlint.semantics.scopes import Binding, Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -151,7 +151,7 @@ def _is_whole_parameter(semantics: Semantics, parameter: ast.arg, depth: int) ->
     """Whether a parameter is annotated as a sequence, or each call in the file passes one."""
     if parameter.annotation is not None:
         parts = ast.walk(parameter.annotation)
-        names = {part.id if isinstance(part, ast.Name) else getattr(part, "attr", "") for part in parts}
+        names = {last_name(part) for part in parts}
         return not names.isdisjoint(_SEQUENCES)
     function = enclosing_function_of_parameter(parameter)
     given = semantics.given_for(parameter, function) if function is not None else ()

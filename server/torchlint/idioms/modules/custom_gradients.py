@@ -7,7 +7,7 @@ import ast
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.scopes import Binding, FunctionNode
+from torchlint.semantics.scopes import Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 
 #: Decorators that leave what a method takes and returns as it is written.
@@ -104,7 +104,7 @@ def is_plain(method: FunctionNode) -> bool:
     """Whether nothing changes what a method takes and returns: no decorator of unknown effect, no generator."""
     for decorator in method.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+        name = last_name(target)
         if name not in _PLAIN_DECORATORS:
             return False
     return isinstance(method, ast.FunctionDef)

@@ -9,7 +9,7 @@ from torchlint.regex import regex
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -108,7 +108,7 @@ def _fills(name: str, semantics: Semantics, unrun: FunctionNode | None) -> bool:
 def _may_fill(method: FunctionNode, name: str, made: ast.Call, view: ClassView) -> bool:
     for call in nodes_within(method, ast.Call):
         assert isinstance(call, ast.Call)
-        called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        called = last_name(call.func)
         if called in _REACHING:
             return True
         own = isinstance(call.func, ast.Attribute) and view.semantics.class_of_self(call.func.value) is not None

@@ -9,6 +9,7 @@ from enum import Enum
 from torchlint import torch_api
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -164,10 +165,7 @@ def _is_called(name: str, node: ast.ClassDef, semantics: Semantics) -> bool:
 
 
 def _calls(method: ast.FunctionDef | ast.AsyncFunctionDef, names: frozenset[str]) -> bool:
-    return any(
-        isinstance(call, ast.Call) and getattr(call.func, "attr", getattr(call.func, "id", "")) in names
-        for call in nodes_within(method, ast.Call)
-    )
+    return any(isinstance(call, ast.Call) and last_name(call.func) in names for call in nodes_within(method, ast.Call))
 
 
 def strongest(states: object) -> State:

@@ -20,7 +20,7 @@ from torchlint.semantics.nodes import (
     nodes_within,
     position_of_parameter,
 )
-from torchlint.semantics.scopes import Binding, FunctionNode
+from torchlint.semantics.scopes import Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -194,11 +194,7 @@ def keeps_order(semantics: Semantics, call: ast.Call) -> bool:
     if kind.class_node is not None:  # a positional encoding of this file, say
         forward = semantics.find_method(kind.class_node, "forward")
         nodes = nodes_within(forward, ast.Attribute, ast.Name) if forward is not None else iter([parent_of(call)])
-        return forward is not None and not any(_name_of(node) in _REORDERING for node in nodes)
+        return forward is not None and not any(last_name(node) in _REORDERING for node in nodes)
     facts = torch_api.module_facts(kind.origin)
     keeping = kind.origin in _KEEPS_ORDER or kind.origin in (*_ATTENTION[1:3], *_STACKS)
     return keeping or (facts is not None and facts.kind in ("activation", "dropout") and "Attention" not in kind.origin)
-
-
-def _name_of(node: ast.AST | None) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.regex import regex
 from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -43,9 +43,7 @@ def depends_on_mode(node: ast.AST, semantics: Semantics, depth: int = 3) -> bool
 def _asks(test: ast.expr) -> bool:
     """Whether a test looks at the mode."""
     return any(
-        "train" in (node.attr if isinstance(node, ast.Attribute) else node.id).lower()
-        for node in ast.walk(test)
-        if isinstance(node, ast.Attribute | ast.Name)
+        "train" in last_name(node).lower() for node in ast.walk(test) if isinstance(node, ast.Attribute | ast.Name)
     )
 
 
@@ -80,7 +78,7 @@ def _calls(function: FunctionNode, owner: ast.ClassDef, semantics: Semantics) ->
         for call in nodes_within(method, ast.Call):
             assert isinstance(call, ast.Call)
             called = call.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
+            name = last_name(called)
             if name == function.name:
                 yield call
 

@@ -7,6 +7,7 @@ import ast
 from torchlint.regex import regex
 from torchlint.semantics.flow import Action
 from torchlint.semantics.kinds import Kind, What
+from torchlint.semantics.scopes import last_name
 
 #: Functions that take an optimizer and cannot clear its gradients.
 HARMLESS = regex(
@@ -77,4 +78,4 @@ def called_name(action: Action) -> str:
     if action.verb not in ("?", "()", "..."):
         return action.verb
     function = action.node.func if isinstance(action.node, ast.Call) else None
-    return getattr(function, "attr", getattr(function, "id", ""))
+    return last_name(function)

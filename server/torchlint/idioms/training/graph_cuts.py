@@ -15,7 +15,7 @@ from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
-from torchlint.semantics.scopes import Binding, Definition, FunctionNode
+from torchlint.semantics.scopes import Binding, Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 12
@@ -262,7 +262,7 @@ def _asks_for_gradients(call: ast.Call) -> bool:
 def _iterated(source: ast.expr) -> ast.expr:
     """The iterable inside ``enumerate`` and progress bars."""
     while isinstance(source, ast.Call) and source.args:
-        name = source.func.id if isinstance(source.func, ast.Name) else getattr(source.func, "attr", "")
+        name = last_name(source.func)
         if name not in ("enumerate", "tqdm", "track", "iter"):
             break
         source = source.args[0]

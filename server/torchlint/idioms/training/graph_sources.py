@@ -18,7 +18,7 @@ from torchlint.idioms.training.graph_cuts import CUTTING_FUNCTIONS, CUTTING_METH
 from torchlint.regex import regex
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, contains, enclosing_function, position_of_parameter
-from torchlint.semantics.scopes import Binding, Definition, FunctionNode
+from torchlint.semantics.scopes import Binding, Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -210,7 +210,7 @@ class _Follower:
             self._given(call, frame)
         elif kind is not None and kind.is_module:
             self._module(call, kind.class_node, kind.origin, path, frame)
-        elif kind is None and _LOSS_NAME.search(getattr(call.func, "attr", getattr(call.func, "id", ""))):
+        elif kind is None and _LOSS_NAME.search(last_name(call.func)):
             self._objective(call, path, frame)
         elif isinstance(call.func, ast.Attribute):
             self._method(call, call.func, path, frame)

@@ -9,7 +9,7 @@ from torchlint.frozen import dataclass
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.gradient_graph import carried_names, leads_to_backward
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of_parameter
-from torchlint.semantics.scopes import FunctionNode, dotted
+from torchlint.semantics.scopes import FunctionNode, dotted, last_name
 from torchlint.semantics.semantics import Semantics
 
 
@@ -111,7 +111,7 @@ def _is_set_anew(
 ) -> bool:
     """Whether the method, or another that the loop calls on the same object, sets the attribute to something else."""
     owner, method = kept_by
-    attribute = target.attr if isinstance(target, ast.Attribute) else target.id
+    attribute = last_name(target)
     called = {
         call.func.attr
         for call in nodes_within(loop, ast.Call)

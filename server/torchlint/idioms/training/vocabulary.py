@@ -26,6 +26,7 @@ from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, 
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.pruning import Pruner
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root
 from torchlint.syntax import parent_of, part_of
@@ -331,7 +332,7 @@ class Training:
             return True
         names = {module.rpartition(".")[2].lstrip(":$%").partition("@")[0] for module in modules}
         return any(
-            isinstance(node, ast.Name | ast.Attribute) and getattr(node, "attr", getattr(node, "id", "")) in names
+            isinstance(node, ast.Name | ast.Attribute) and last_name(node) in names
             for call in built.calls
             for item in (*call.args, *(keyword.value for keyword in call.keywords))
             for node in ast.walk(item)

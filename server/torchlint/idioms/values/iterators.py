@@ -8,7 +8,7 @@ from torchlint import torch_api
 from torchlint.idioms.data.loader_use import called_function
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of_parameter
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -186,7 +186,7 @@ def _parameter_given(function: FunctionNode, call: ast.Call, given: ast.expr) ->
 def _is_unknown_decorator(decorator: ast.expr) -> bool:
     """Whether a decorator may hand the function something else than the call gives: all but those of torch's modes."""
     named = decorator.func if isinstance(decorator, ast.Call) else decorator
-    last = named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")
+    last = last_name(named)
     return last not in ("no_grad", "inference_mode", "enable_grad", "staticmethod", "classmethod")
 
 

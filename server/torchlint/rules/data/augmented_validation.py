@@ -11,6 +11,7 @@ from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_keyword
 from torchlint.semantics.nodes import argument, enclosing_function
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -155,7 +156,7 @@ def _is_reported_where_made(dataset: ast.expr, made: ast.Call, semantics: Semant
         return True
     if not isinstance(dataset, ast.Name | ast.Attribute):
         return False
-    name = dataset.id if isinstance(dataset, ast.Name) else dataset.attr
+    name = last_name(dataset)
     return _is_evaluation_name(name) and name not in _bound_names(made)
 
 
@@ -174,7 +175,7 @@ def _bound_names(call: ast.Call) -> tuple[str, ...]:
         return ()
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    return tuple(getattr(part, "attr", getattr(part, "id", "")) for part in parts)
+    return tuple(last_name(part) for part in parts)
 
 
 def _is_evaluation_name(name: str) -> bool:

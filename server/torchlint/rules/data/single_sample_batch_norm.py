@@ -10,6 +10,7 @@ from torchlint.idioms.modules.single_value_norms import single_value_norms
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -182,8 +183,7 @@ def _looks_at_size(body: ast.AST, semantics: Semantics) -> bool:
         assert isinstance(node, ast.Compare)
         parts = [node.left, *node.comparators]
         if any(semantics.literal(part) in (1, 2) for part in parts if isinstance(part, ast.Constant)) and any(
-            isinstance(inner, ast.Name | ast.Attribute)
-            and getattr(inner, "attr", getattr(inner, "id", "")) in ("size", "shape", "len", "batch_size")
+            isinstance(inner, ast.Name | ast.Attribute) and last_name(inner) in ("size", "shape", "len", "batch_size")
             for part in parts
             for inner in ast.walk(part)
         ):

@@ -11,6 +11,7 @@ from torchlint.idioms.values.dataflow import Operation
 from torchlint.idioms.values.losses import SIGMOIDS, LossCall, last_operations_among, loss_call, removable
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
 from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -125,7 +126,7 @@ def _is_only_call(loss: LossCall, semantics: Semantics) -> bool:
     """Whether the instance is made in the call, or is called nowhere else."""
     if loss.call.func is loss.built:
         return True
-    name = _last_name(loss.call.func)
+    name = last_name(loss.call.func)
     return semantics.is_named(loss.built.func if loss.built else None, "torch.nn.BCELoss") and (
         len(semantics.module.calls_of(name)) == 1 if name else False
     )
@@ -140,7 +141,7 @@ def _is_worth_a_hint(loss: LossCall, operations: tuple[Operation, ...], semantic
     if any(not _is_only_for_losses(other, semantics) for call in calls for other in _same_calls(call, semantics)):
         return False
     nodes = {operation.node for operation in inside}
-    name = _last_name(loss.call.func)
+    name = last_name(loss.call.func)
     for earlier in semantics.module.calls_of(name) if name else ():
         if earlier is loss.call:
             return True
@@ -154,7 +155,7 @@ def _is_worth_a_hint(loss: LossCall, operations: tuple[Operation, ...], semantic
 
 def _same_calls(call: ast.Call, semantics: Semantics) -> tuple[ast.Call, ...]:
     """The calls in the file that are spelled like this one: the other outputs of the model."""
-    name = _last_name(call.func)
+    name = last_name(call.func)
     return semantics.module.calls_of(name) if name else (call,)
 
 
@@ -184,7 +185,3 @@ def _is_prediction(node: ast.expr, semantics: Semantics) -> bool:
             break
         current = outer
     return isinstance(parent, ast.Call) and current in parent.args and loss_call(semantics, parent) is not None
-
-
-def _last_name(expression: ast.expr) -> str:
-    return expression.attr if isinstance(expression, ast.Attribute) else getattr(expression, "id", "")

@@ -16,6 +16,7 @@ from torchlint.idioms.values.single_outputs import (
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -115,7 +116,7 @@ class SoftmaxOverBatch(Rule):
             yield self._reported(call, axis, source)
 
     def _reported(self, place: ast.Call, axis: ast.expr, source: Operation) -> Diagnosis:
-        name = place.func.attr if isinstance(place.func, ast.Attribute) else getattr(place.func, "id", "softmax")
+        name = last_name(place.func) or "softmax"
         instead = "1" if is_convolution(source) else "-1"
         return self.found(
             place,

@@ -8,6 +8,7 @@ from torchlint.idioms.values.losses import LossCall
 from torchlint.idioms.values.single_outputs import one_before, reason_for_one, single_output
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_loss, on_method
 from torchlint.semantics.nodes import argument, has_unknown_arguments, shortened
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -128,7 +129,7 @@ class SoftmaxOverOneLogit(Rule):
             yield self._reported(call, call, reason)
 
     def _reported(self, place: ast.Call, softmax: ast.Call, reason: ast.AST) -> Diagnosis:
-        name = softmax.func.attr if isinstance(softmax.func, ast.Attribute) else getattr(softmax.func, "id", "softmax")
+        name = last_name(softmax.func) or "softmax"
         result = "0" if name.lower().startswith("log") else "1"
         return self.found(
             place,

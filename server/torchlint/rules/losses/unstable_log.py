@@ -10,6 +10,7 @@ from torchlint.idioms.values.formulas import applied, complement, terms, without
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_operation
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
@@ -236,7 +237,7 @@ def _is_rounded(node: ast.expr) -> bool:
     while isinstance(holder, ast.UnaryOp) or (isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.Mult)):
         holder = parent_of(holder)
     called = holder.func if isinstance(holder, ast.Call) else holder
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    name = last_name(called)
     return name in _TO_WHOLE
 
 

@@ -8,7 +8,7 @@ from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import enclosing_function, nodes_within
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -144,12 +144,12 @@ def _statement(node: ast.AST, block: list[ast.stmt]) -> ast.stmt:
 def _depends_on(call: ast.stmt, before: list[ast.stmt]) -> bool:
     """Whether the call of the base uses a name or attribute that the statements before it bind."""
     bound = {
-        getattr(node, "id", getattr(node, "attr", ""))
+        last_name(node)
         for statement in before
         for node in nodes_within(statement, ast.Name, ast.Attribute)
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)
     }
-    used = {getattr(node, "id", getattr(node, "attr", "")) for node in nodes_within(call, ast.Name, ast.Attribute)}
+    used = {last_name(node) for node in nodes_within(call, ast.Name, ast.Attribute)}
     return not bound.isdisjoint(used)
 
 

@@ -16,7 +16,7 @@ from torchlint.idioms.modules.layer_order import applied
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
 from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, is_static, nodes_within, shortened
-from torchlint.semantics.scopes import Definition, FunctionNode
+from torchlint.semantics.scopes import Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -189,5 +189,5 @@ def _mend(edit: Editor, change: InPlace) -> None:
     if positional:
         edit.replace(positional[-1], "False")
         return
-    called = switch.func.attr if isinstance(switch.func, ast.Attribute) else getattr(switch.func, "id", "")
+    called = last_name(switch.func)
     edit.rename_called(switch, called.rstrip("_"))

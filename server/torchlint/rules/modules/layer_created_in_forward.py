@@ -11,7 +11,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_mo
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import enclosing_function, is_static, nodes_within
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
@@ -93,7 +93,7 @@ class LayerCreatedInForward(Rule):
                 yield from self._check_call(call, method, view)
 
     def _check_call(self, call: ast.Call, method: FunctionNode, view: ClassView) -> Iterator[Diagnosis]:
-        tail = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        tail = last_name(call.func)
         if not tail[:1].isupper():
             return
         kind = view.semantics.kind(call)
@@ -228,7 +228,7 @@ def _target(call: ast.Call) -> ast.expr | None:
 
 def _free_name(call: ast.Call, view: ClassView) -> str:
     """A name for the attribute after the class of the layer: `layer_norm`, `layer_norm2`, ..."""
-    tail = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "layer")
+    tail = last_name(call.func) or "layer"
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", tail).lower()
     taken = {*view.attributes, *(method.name for method in view.methods), *dir(object)} | _MODULE_ATTRIBUTES
     names = (words if number == 1 else f"{words}{number}" for number in range(1, len(taken) + 2))

@@ -7,7 +7,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_mo
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, nodes_within
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -98,7 +98,7 @@ def _may_be_remade(node: ast.ClassDef) -> bool:
     """Whether a decorator may give a class another constructor: all but those that enter it into a registry."""
     for decorator in node.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+        name = last_name(target)
         if not name.startswith("register"):
             return True
     return False

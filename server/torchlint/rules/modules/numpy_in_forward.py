@@ -10,7 +10,7 @@ from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import is_static, nodes_within, shortened
-from torchlint.semantics.scopes import Binding, FunctionNode
+from torchlint.semantics.scopes import Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -179,7 +179,7 @@ def _leaves_graph(method: FunctionNode) -> bool:
     """Whether a decorator says that the method is not part of what is trained, compiled or exported."""
     for decorator in method.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+        name = last_name(target)
         if name in _LEFT or is_static(method):
             return True
     return False

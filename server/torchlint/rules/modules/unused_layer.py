@@ -13,7 +13,7 @@ from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import element_of, enclosing_function, nodes_within
-from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode
+from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -186,16 +186,12 @@ def _uses_names_only(view: ClassView) -> bool:
         return False
     for method in view.methods:
         calls = cast("Iterator[ast.Call]", nodes_within(method, ast.Call))
-        telling = [call for call in calls if _called(call) in _TELLING]
+        telling = [call for call in calls if last_name(call.func) in _TELLING]
         if any(_reaches_otherwise(call, method, semantics) for call in telling):
             return False
         if any(attribute.attr in _TABLES for attribute in self_attributes(method)):
             return False
     return True
-
-
-def _called(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _reaches_otherwise(call: ast.Call, method: FunctionNode, semantics: Semantics) -> bool:

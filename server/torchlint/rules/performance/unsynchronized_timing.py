@@ -12,6 +12,7 @@ from torchlint.idioms.values.gpu_tensors import moved_to_gpu
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -229,7 +230,7 @@ def _matrix_product(statement: ast.stmt, semantics: Semantics) -> ast.expr | Non
 def _leaves_queue(call: ast.Call, semantics: Semantics, busy: bool) -> bool:
     """Whether a call certainly does not wait for the GPU; ``busy``: it has work already."""
     function = call.func
-    written = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    written = last_name(function)
     if written in _WAITING or "sync" in written or (busy and written in _COPYING):
         return False
     if written in _HARMLESS or written in _COPYING:

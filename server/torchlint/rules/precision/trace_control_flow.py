@@ -8,7 +8,7 @@ from torchlint.idioms.surroundings.called_code import function_run_by, is_decora
 from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -148,13 +148,8 @@ def _is_left_alone(function: FunctionNode, semantics: Semantics) -> bool:
     if is_decorated(function, semantics, *_KEEPS_CONTROL_FLOW):
         return True
     return any(
-        isinstance(call, ast.Call) and isinstance(call.func, ast.Name | ast.Attribute) and _last(call.func) in _ASKS
-        for call in nodes_within(function, ast.Call)
+        isinstance(call, ast.Call) and last_name(call.func) in _ASKS for call in nodes_within(function, ast.Call)
     )
-
-
-def _last(function: ast.Name | ast.Attribute) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else function.id
 
 
 def _branch_on_values(traced: _Traced, semantics: Semantics) -> ast.If | ast.While | ast.IfExp | None:

@@ -9,7 +9,7 @@ from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_reference
 from torchlint.semantics.nodes import enclosing_function
-from torchlint.semantics.scopes import Binding, Definition
+from torchlint.semantics.scopes import Binding, Definition, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -126,12 +126,15 @@ def _is_leaf(semantics: Semantics, definition: Definition) -> bool:
 
 def _keeps_gradient(semantics: Semantics, tensor: ast.expr) -> bool:
     """Whether something in the file tells a tensor of this name to keep its gradient."""
-    name = tensor.id if isinstance(tensor, ast.Name) else getattr(tensor, "attr", "")
+    name = last_name(tensor)
     for method in ("retain_grad", "register_hook", "requires_grad_"):
         for call in semantics.module.calls_of(method):
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
-            told = getattr(receiver, "id", getattr(receiver, "attr", None))
-            if told == name and (method != "requires_grad_" or enclosing_function(call) is enclosing_function(tensor)):
+            if (
+                name
+                and last_name(receiver) == name
+                and (method != "requires_grad_" or enclosing_function(call) is enclosing_function(tensor))
+            ):
                 return True
     return False
 

@@ -7,6 +7,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.literals import UNKNOWN
 from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -137,7 +138,7 @@ def _is_used_in(loop: _Loop, statement: ast.Assign, name: str) -> bool:
     for node in nodes_within(loop, ast.Name, ast.Attribute):
         if not isinstance(node, ast.Name | ast.Attribute) or node in own:
             continue
-        if getattr(node, "attr", getattr(node, "id", "")) != last or ast.unparse(node) != name:
+        if last_name(node) != last or ast.unparse(node) != name:
             continue
         holder = _statement_of(node)
         if _tests_for_first(node):

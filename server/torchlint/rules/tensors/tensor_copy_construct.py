@@ -9,6 +9,7 @@ from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import tensor_method
 
@@ -94,8 +95,7 @@ def _is_type_tested(data: ast.expr, unit: Unit) -> bool:
     return any(
         isinstance(node, ast.Call)
         and node.args
-        and isinstance(node.func, ast.Name | ast.Attribute)
-        and (node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id) in _TYPE_TESTS
+        and last_name(node.func) in _TYPE_TESTS
         and ast.dump(node.args[0]) == text
         for node in nodes_within(function, ast.Call)
     )

@@ -11,6 +11,7 @@ from torchlint.idioms.values.identity import is_alias, origin_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment
 from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -148,7 +149,7 @@ def _is_bound_here(semantics: Semantics, use: ast.expr, target: ast.expr) -> boo
 
 def _training_goes_on(target: ast.expr, value: ast.expr, unit: Unit) -> ast.For | ast.While | None:
     """The loop in which a snapshot of a module is taken by assignment while the same module is trained on."""
-    name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+    name = last_name(target)
     if not isinstance(value, ast.Name) or not _SNAPSHOT.search(name) or not _is_model(value, unit):
         return None
     statement = statement_of(target)

@@ -13,7 +13,7 @@ from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import element_of, enclosing_function, nodes_within
-from torchlint.semantics.scopes import Binding
+from torchlint.semantics.scopes import Binding, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -217,7 +217,7 @@ def _computes(semantics: Semantics, call: ast.Call) -> bool:
     kind = semantics.kind(call.func)
     if kind is not None and kind.what in (What.MODULE, What.LOSS):
         return True
-    called = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    called = last_name(call.func)
     known = name.startswith(("torch.", "numpy."))
     return bool(call.args) and not known and _OBJECTIVE.search(called) is not None
 

@@ -13,6 +13,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_fl
 from torchlint.semantics.flow import Action, Loop, Ref
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 
@@ -161,7 +162,7 @@ def _event(found: Training, scheduler: Ref, owner: frozenset[ast.Call], action: 
         for item in action.arguments
     )
     function = action.node.func if isinstance(action.node, ast.Call) else None
-    name = getattr(function, "attr", getattr(function, "id", ""))
+    name = last_name(function)
     return "step" if gives and _TRAINS.search(name) else ""
 
 

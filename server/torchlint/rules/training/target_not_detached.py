@@ -19,7 +19,7 @@ from torchlint.idioms.values.origins import RESHAPING
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
-from torchlint.semantics.scopes import dotted
+from torchlint.semantics.scopes import dotted, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -200,7 +200,7 @@ def _is_regression(semantics: Semantics, call: ast.Call) -> bool:
     kind = semantics.kind(call.func)
     if kind is not None:
         return kind.what is What.LOSS and kind.origin in _LOSS_CLASSES
-    return bool(_UNKNOWN_LOSS.search(getattr(call.func, "attr", getattr(call.func, "id", ""))))
+    return bool(_UNKNOWN_LOSS.search(last_name(call.func)))
 
 
 def _terms(semantics: Semantics, expression: ast.expr, sign: int, depth: int) -> list[tuple[int, ast.expr]]:

@@ -7,6 +7,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.frozen import dataclass
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.unit import Unit
 
 
@@ -122,8 +123,7 @@ class LegacyScalarOverload(Rule):
         scalars = [name for name in overload.names if name is not None]
         if any(item.arg in scalars for item in call.keywords) or in_version_fallback(unit.semantics, call):
             return
-        assert isinstance(call.func, ast.Attribute | ast.Name)
-        tail = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id
+        tail = last_name(call.func)
         by_name = " and ".join(f"`{name}`" for name in scalars)
         yield self.found(
             call,
