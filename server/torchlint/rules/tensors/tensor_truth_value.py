@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from torchlint.idioms.modules.layer_sizes import sizes_of_layer
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.values.origins import operation_of, origin_of
+from torchlint.idioms.values.several_elements import has_axes_by_use, has_axis_by_form, is_used_as_mask
 from torchlint.idioms.values.tensor_sizes import ELEMENTWISE, Sizes, sizes_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_builtin, on_node
 from torchlint.semantics.element_kinds import builtin_called
@@ -84,6 +85,8 @@ class TensorTruthValue(Rule):
     def check_operator(self, operation: ast.BoolOp, unit: Unit) -> Iterator[Diagnosis]:
         values = operation.values if _is_tested(operation) else operation.values[:-1]
         several = next((value for value in values if _has_several(unit.semantics, value)), None)
+        if several is None and is_used_as_mask(unit.semantics, operation):
+            several = next((value for value in values if _compares_tensor(unit.semantics, value)), None)
         if several is None or is_expected_to_raise(operation):
             return
         word, instead = ("and", "&") if isinstance(operation.op, ast.And) else ("or", "|")
@@ -139,6 +142,20 @@ def _is_tensor(semantics: Semantics, expression: ast.expr) -> bool:
     return kind is None or kind.is_tensor
 
 
+def _compares_tensor(semantics: Semantics, expression: ast.expr) -> bool:
+    """Whether a value is an answer for each element: a comparison of a tensor, or several that are joined."""
+    match expression:
+        case ast.Compare(ops=[operator]) if not isinstance(operator, _IDENTITY):
+            kind = semantics.kind(expression)
+            return kind is not None and kind.is_tensor
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            return _compares_tensor(semantics, left) or _compares_tensor(semantics, right)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return _compares_tensor(semantics, operand)
+        case _:
+            return False
+
+
 def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> bool:
     """Whether a value is certainly a tensor with dimensions that are not all of length one."""
     sizes = sizes_of(semantics, expression)
@@ -147,7 +164,13 @@ def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> 
     if depth > _DEEPEST:
         return False
     value = origin_of(semantics, expression)
+    if value is not None and has_axis_by_form(semantics, value):
+        return True
     match value:
+        case ast.Name():
+            return has_axes_by_use(semantics, value)
+        case ast.UnaryOp(op=ast.Invert() | ast.USub(), operand=inner):
+            return _has_several(semantics, inner, depth + 1)
         case ast.Compare(left=left, comparators=[right], ops=[operator]) if not isinstance(operator, _IDENTITY):
             return any(_has_several(semantics, side, depth + 1) for side in (left, right))
         case ast.BinOp(left=left, right=right) if not isinstance(value.op, ast.MatMult):
