@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torchlint
+from torchlint.semantics.index import index_of
 from torchlint.syntax import SyntaxModule, parse_module, part_of
 
 PACKAGE = Path(torchlint.__file__).parent
@@ -35,6 +36,8 @@ LAYOUTS = {
     "empty": "",
     "comment only": "# nothing\n\n",
     "matrix product": "x = (a\n@ b)\ny = 1\n",
+    "comments above": "# one\n# two\nx = 1\n\n# three\nclass A:\n    # four\n    # five\n    @d\n    def f(self): pass\n",
+    "backslash above": "\\\nx = 1\nclass A:\n    \\\n    def f(self): pass\n",
     "match": "match x:\n    case [1, *rest]:\n        pass\n    case {'a': b}:\n        pass\n",
     "decorator over lines": "@f(\n    1,\n)\ndef g():\n    pass\n",
     "async": "async def f():\n    async with a as b:\n        pass\nawait_ = 1\n",
@@ -83,6 +86,31 @@ def test_parts_give_the_trees_and_rows_of_the_whole_text(text: str) -> None:
 def test_own_sources_are_split_right(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert trees(parse_module(text)) == [ast.dump(statement) for statement in ast.parse(text).body]
+
+
+def _described(module: SyntaxModule) -> list[object]:
+    """All that a version says of its groups and parts, with the places of nodes as rules see them."""
+    for part in (part for group in module.groups for part in group.parts):
+        index_of(part)
+    return [
+        (start, row, group.rows, group.row_count, [_placed(statement) for statement in group.body])
+        + tuple((part.text, part.kind, part.lead, [_placed(one) for one in part.body]) for part in group.parts)
+        for start, row, group in zip(module.starts, module.rows, module.groups, strict=True)
+    ]
+
+
+def _placed(statement: ast.stmt) -> str:
+    # A class is shown with its header's place only: members have the places of their own parts.
+    if isinstance(statement, ast.ClassDef):
+        return f"{statement.name} {statement.lineno} {statement.end_lineno} {statement.end_col_offset}"
+    return ast.dump(statement, include_attributes=True)
+
+
+@pytest.mark.parametrize("text", [*LAYOUTS.values(), *(path.read_text("utf-8") for path in SOURCES[::5])])
+def test_cuts_along_the_tree_are_those_along_lines(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    along_the_tree = _described(parse_module(text))
+    monkeypatch.setattr("torchlint.syntax.module.whole_groups", lambda text: None)
+    assert along_the_tree == _described(parse_module(text))
 
 
 PIECES = st.sampled_from(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any, TypeVar, cast
 
 from torchlint.frozen import dataclass
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope, dotted
-from torchlint.syntax import Part, parent_of
+from torchlint.syntax import PARSED_BEHIND, Part, parent_of
 
 _NodeT = TypeVar("_NodeT", bound=ast.AST)
 #: Fields that hold no nodes, or nodes that nobody looks at.
@@ -201,7 +201,7 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
 
 
 def _index(part: Part) -> PartIndex:
-    top = Scope(None, None, of_member=part.lead == 1)
+    top = Scope(None, None, of_member=part.kind == "member")
     index = PartIndex(part, top)
     nodes, flat = index.nodes, index._flat
     #: For each type how a node is recorded, what it binds, and where nodes are inside it: one look-up a node.
@@ -246,7 +246,21 @@ def _index(part: Part) -> PartIndex:
                 inside["_parent"] = node
                 inside["_scope"] = scope
                 push(value)
+    _move_to_own_rows(part, flat)
     return index
+
+
+def _move_to_own_rows(part: Part, nodes: Iterable[ast.AST]) -> None:
+    """Count the rows of a part that was parsed with the whole text as if it had been parsed by itself."""
+    lead = PARSED_BEHIND[part.kind]
+    shift = part.lead - lead
+    if shift:
+        for node in nodes:
+            place = node.__dict__
+            if "lineno" in place:
+                place["lineno"] -= shift
+                place["end_lineno"] -= shift
+        part.__dict__["lead"] = lead
 
 
 def _push_scoped(node: ast.AST, outer: Scope, inner: Scope, stack: list[ast.AST]) -> None:

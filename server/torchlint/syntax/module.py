@@ -10,8 +10,10 @@ from itertools import islice
 
 from torchlint.frozen import dataclass
 from torchlint.regex import regex
+from torchlint.syntax.group import Group, assembled
 from torchlint.syntax.lexing import LogicalLine, count_rows, logical_lines, suspicious_strings
 from torchlint.syntax.part import Part, PartKind, parse_class_header, parse_member, parse_statement
+from torchlint.syntax.whole import whole_groups
 
 #: Words that continue a compound statement at the same indentation.
 _CLAUSES = frozenset({"else", "elif", "except", "finally"})
@@ -20,21 +22,6 @@ _MARGIN = regex(r"[ \t]*")
 _MOST_STRINGS = 8
 #: More rows than this that do not parse suggest a string that was left open somewhere above.
 _SUSPICIOUS_ROWS = 20
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """A top-level statement: one part, or, for a class, its header and a part for each member.
-
-    ``offsets`` and ``rows`` tell where each part starts, relative to the group (characters, and rows from 0).
-    """
-
-    text: str
-    parts: tuple[Part, ...]
-    rows: tuple[int, ...]
-    body: tuple[ast.stmt, ...]
-    #: Rows of the group, counted by its line ends.
-    row_count: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +94,10 @@ def _broken_rows(module: SyntaxModule) -> int:
 
 def _parse_once(text: str, previous: SyntaxModule | None) -> SyntaxModule:
     if previous is None or not previous.groups:
+        found = whole_groups(text)
+        if found is not None:
+            groups, starts, rows = found
+            return SyntaxModule(text, tuple(groups), tuple(starts), tuple(rows))
         return _module(text, [], [], [], None, 0)
     if previous.closed >= 0:  # its cuts are not those of a text in which the string is closed
         return _module(text, [], [], [], None, 0, previous.groups)
@@ -254,17 +245,7 @@ def _class_group(text: str, begin: tuple[int, int], lines: list[LogicalLine], re
         parts.append(part)
         rows.append(row)
         body.extend(part.body)
-    return Group(text, tuple(parts), tuple(rows), (_assemble(head.body[0], body),), count_rows(text, 0, len(text)))
-
-
-def _assemble(header: ast.ClassDef, body: list[ast.stmt]) -> ast.ClassDef:
-    """A new class node (so that its identity tells that a member changed) with the header's own expressions."""
-    fields = {name: getattr(header, name) for name in header._fields if hasattr(header, name)}
-    fields["body"] = body or header.body
-    node = ast.ClassDef(**fields)
-    ast.copy_location(node, header)
-    node._part = header._part  # type: ignore[attr-defined]
-    return node
+    return Group(text, tuple(parts), tuple(rows), (assembled(head.body[0], body),), count_rows(text, 0, len(text)))
 
 
 def _width(text: str, start: int) -> int:

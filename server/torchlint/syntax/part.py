@@ -20,6 +20,8 @@ _MEMBER_PREFIX = "class _:\n"
 
 
 PartKind = Literal["statement", "header", "member"]
+#: How many rows a part of each kind is parsed behind when it is parsed by itself.
+PARSED_BEHIND: dict[PartKind, int] = {"statement": 0, "header": 0, "member": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,9 @@ class Part:
     """The statements of one piece of text.
 
     ``lead`` is the number of rows before the part's first row in what was parsed, so that ``node.lineno - 1 - lead``
-    is the row of a node in the part, from 0. ``problems`` are (row in the part from 0, message).
+    is the row of a node in the part, from 0. It is made ``PARSED_BEHIND`` when the part is indexed, so that a node has
+    the same place whether the part was parsed with the rest or by itself. ``problems`` are (row in the part from 0,
+    message).
     """
 
     text: str
@@ -62,7 +66,7 @@ def parse_class_header(text: str, indent: str) -> Part:
 
 
 def _part(text: str, kind: PartKind, recovered: Recovered) -> Part:
-    lead = 1 if kind == "member" else 0
+    lead = PARSED_BEHIND[kind]
     problems = tuple((row - lead, message) for row, message in recovered.problems)
     broken = frozenset(row - lead for row in recovered.broken_rows)
     part = Part(text, kind, lead, recovered.body, problems, broken)

@@ -69,6 +69,11 @@ def _drop_placeholders(tree: ast.Module, broken: set[int]) -> None:
                 body[:] = kept or body[:1]
 
 
+def tree_of(text: str) -> ast.Module | None:
+    """The tree of a text; None where it does not parse."""
+    return _parse(text)[0]
+
+
 def _parse(text: str) -> tuple[ast.Module | None, Exception]:
     try:
         with warnings.catch_warnings():
