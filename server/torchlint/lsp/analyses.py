@@ -8,7 +8,7 @@ too and goes on later from what its linter kept, so that a keystroke never waits
 from __future__ import annotations
 
 import asyncio
-import gc
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from torchlint.frozen import dataclass
+from torchlint.lsp.memory import Memory
 from torchlint.lsp.reports import Report, reports
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class LinterLike(Protocol):
 
 #: The trees of so many programs are kept, those that were analysed last; another costs a cold lint when it is edited.
 PROGRAMS_KEPT = 10
-#: Trees are full of cycles (each node knows its parent): after so many programs that were let go they are collected.
+#: After so many programs that were let go their trees are collected.
 _COLLECT_AFTER = 5
 
 MakeLinter = Callable[[], LinterLike]
@@ -84,6 +85,8 @@ class _Job:
     result: asyncio.Future[Analysed]
     #: Made in the analysis thread, for the first analysis.
     linter: LinterLike | None = None
+    #: Whether its linter has not yet finished an analysis.
+    is_cold: bool = True
     last: Analysed | None = None
     closed: bool = False
 
@@ -112,6 +115,7 @@ class Analyses:
         self._let_go = 0
         #: Counts the changes of all programs: what runs steps back when it moves.
         self._changes = 0
+        self._memory = Memory()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="analysis", daemon=True).start()
 
@@ -212,6 +216,9 @@ class Analyses:
         except BaseException as error:  # also Cancelled: the thread must outlive everything
             outcome = error
         self._loop.call_soon_threadsafe(self._finished, job, snapshot, outcome)
+        if isinstance(outcome, Analysed):
+            self._memory.analysed(whole=job.is_cold)
+            job.is_cold = False
 
     def _finished(self, job: _Job, snapshot: Snapshot, outcome: Analysed | BaseException) -> None:
         self._running = None
@@ -240,10 +247,10 @@ class Analyses:
         self._warm.append(job)
         if len(self._warm) > PROGRAMS_KEPT:
             cold = self._warm.pop(0)
-            cold.linter = None
+            cold.linter, cold.is_cold = None, True
             self._let_go += 1
             if self._let_go % _COLLECT_AFTER == 0:
-                self._calls.put(_collect)
+                self._calls.put(self._memory.collect_all)
             if cold.last is not None:
                 cold.last = replace(cold.last, analysis=cold.last.analysis.released())
                 if cold.result.done() and not cold.result.cancelled() and cold.result.exception() is None:
@@ -260,12 +267,14 @@ class Analyses:
         self._failed(job.program, error)
 
     def _work(self) -> None:
-        while call := self._calls.get():
+        while call := self._next_call():
             call()
 
-
-def _collect() -> None:
-    gc.collect()
+    def _next_call(self) -> Callable[[], None] | None:
+        for pause in self._memory.pauses():
+            with contextlib.suppress(queue.Empty):
+                return self._calls.get(timeout=pause)
+        return self._calls.get()
 
 
 def _settle(future: asyncio.Future[Any], value: object, error: Exception | None) -> None:

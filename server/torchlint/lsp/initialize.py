@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from torchlint.lsp import capabilities, configuration
+from torchlint.lsp import capabilities, configuration, memory
 from torchlint.lsp.editor_settings import EditorSettings
 from torchlint.lsp.session import Session
 from torchlint.lsp.transport import on_end_of_process
@@ -65,6 +64,4 @@ def _load() -> None:
         import_module(module)
     all_rules: Callable[[], object] = import_module("torchlint.rules").all_rules
     all_rules()
-    # What is loaded now stays: the collector need not look at it again during an analysis.
-    gc.collect()
-    gc.freeze()
+    memory.loaded()
