@@ -13,22 +13,22 @@ from torchlint.idioms.values.single_outputs import (
     is_matrix_behind,
     layer_before,
 )
+from torchlint.idioms.values.softmaxes import (
+    SOFTMAX_CALLS,
+    SOFTMAX_LAYERS,
+    SOFTMAX_METHODS,
+    Softmax,
+    softmax_function,
+    softmax_method,
+)
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
-_FUNCTIONS = (
-    "torch.softmax",
-    "torch.nn.functional.softmax",
-    "torch.special.softmax",
-    "torch.log_softmax",
-    "torch.nn.functional.log_softmax",
-    "torch.special.log_softmax",
-)
 #: What is done with the probabilities of one state: then there may be no batch.
 _CHOOSES_ONE = ("Categorical", "multinomial", "choice")
 
@@ -77,7 +77,7 @@ class SoftmaxOverBatch(Rule):
     fix = FixKind.UNSAFE
     summary = "The values that add up to 1 are those of different examples, not those of one."
 
-    @on_call("torch.nn.Softmax", "torch.nn.LogSoftmax")
+    @on_call(*SOFTMAX_LAYERS)
     def check_layer(self, built: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         axis = argument(built, 0, "dim")
@@ -90,30 +90,22 @@ class SoftmaxOverBatch(Rule):
             return
         yield self._reported(built, axis, before)
 
-    @on_call(*_FUNCTIONS)
+    @on_call(*SOFTMAX_CALLS)
     def check_function(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        operand = argument(call, 0, "input")
-        if operand is not None and not has_unknown_arguments(call):
-            yield from self._check(call, operand, argument(call, 1, "dim"), unit.semantics)
+        yield from self._check(softmax_function(call), unit.semantics)
 
-    @on_method("softmax", "log_softmax")
+    @on_method(*SOFTMAX_METHODS)
     def check_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        assert isinstance(call.func, ast.Attribute)
-        if unit.semantics.names(call.func) or unit.semantics.class_of_self(call.func.value) is not None:
-            return
-        if not has_unknown_arguments(call):
-            yield from self._check(call, call.func.value, argument(call, 0, "dim"), unit.semantics)
+        yield from self._check(softmax_method(unit.semantics, call), unit.semantics)
 
-    def _check(
-        self, call: ast.Call, operand: ast.expr, axis: ast.expr | None, semantics: Semantics
-    ) -> Iterator[Diagnosis]:
-        if axis is None or literal_of(axis) not in (0, -2):
+    def _check(self, softmax: Softmax | None, semantics: Semantics) -> Iterator[Diagnosis]:
+        if softmax is None or softmax.axis is None or literal_of(softmax.axis) not in (0, -2):
             return
-        source = _rows_are_examples(semantics, operand)
-        if source is None and literal_of(axis) == 0:
-            source = _output_for_batch(semantics, operand)
+        source = _rows_are_examples(semantics, softmax.operand)
+        if source is None and literal_of(softmax.axis) == 0:
+            source = _output_for_batch(semantics, softmax.operand)
         if source is not None:
-            yield self._reported(call, axis, source)
+            yield self._reported(softmax.call, softmax.axis, source)
 
     def _reported(self, place: ast.Call, axis: ast.expr, source: Operation) -> Diagnosis:
         name = last_name(place.func) or "softmax"

@@ -6,21 +6,20 @@ from collections.abc import Iterator
 from torchlint.idioms.values.dataflow import shaping_operations
 from torchlint.idioms.values.losses import LossCall
 from torchlint.idioms.values.single_outputs import one_before, reason_for_one, single_output
+from torchlint.idioms.values.softmaxes import (
+    SOFTMAX_CALLS,
+    SOFTMAX_LAYERS,
+    SOFTMAX_METHODS,
+    Softmax,
+    softmax_function,
+    softmax_method,
+)
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_loss, on_method
-from torchlint.semantics.nodes import argument, has_unknown_arguments, shortened
+from torchlint.semantics.nodes import argument, shortened
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
-
-_FUNCTIONS = (
-    "torch.softmax",
-    "torch.nn.functional.softmax",
-    "torch.special.softmax",
-    "torch.log_softmax",
-    "torch.nn.functional.log_softmax",
-    "torch.special.log_softmax",
-)
 
 
 class SoftmaxOverOneLogit(Rule):
@@ -91,21 +90,15 @@ class SoftmaxOverOneLogit(Rule):
             related=[(layers[0], "one output")],
         )
 
-    @on_call(*_FUNCTIONS)
+    @on_call(*SOFTMAX_CALLS)
     def check_function(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        operand = argument(call, 0, "input")
-        if operand is not None and not has_unknown_arguments(call):
-            yield from self._check(call, operand, argument(call, 1, "dim"), unit.semantics)
+        yield from self._check(softmax_function(call), unit.semantics)
 
-    @on_method("softmax", "log_softmax")
+    @on_method(*SOFTMAX_METHODS)
     def check_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        assert isinstance(call.func, ast.Attribute)
-        if unit.semantics.names(call.func) or unit.semantics.class_of_self(call.func.value) is not None:
-            return
-        if not has_unknown_arguments(call):
-            yield from self._check(call, call.func.value, argument(call, 0, "dim"), unit.semantics)
+        yield from self._check(softmax_method(unit.semantics, call), unit.semantics)
 
-    @on_call("torch.nn.Softmax", "torch.nn.LogSoftmax")
+    @on_call(*SOFTMAX_LAYERS)
     def check_layer(self, built: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         dim = semantics.literal(argument(built, 0, "dim"))
@@ -120,13 +113,13 @@ class SoftmaxOverOneLogit(Rule):
             if reason is not None:
                 yield self._reported(call, built, reason)
 
-    def _check(
-        self, call: ast.Call, operand: ast.expr, axis: ast.expr | None, semantics: Semantics
-    ) -> Iterator[Diagnosis]:
-        dim = semantics.literal(axis)
-        reason = reason_for_one(semantics, operand, dim) if isinstance(dim, int) else None
+    def _check(self, softmax: Softmax | None, semantics: Semantics) -> Iterator[Diagnosis]:
+        if softmax is None:
+            return
+        dim = semantics.literal(softmax.axis)
+        reason = reason_for_one(semantics, softmax.operand, dim) if isinstance(dim, int) else None
         if reason is not None:
-            yield self._reported(call, call, reason)
+            yield self._reported(softmax.call, softmax.call, reason)
 
     def _reported(self, place: ast.Call, softmax: ast.Call, reason: ast.AST) -> Diagnosis:
         name = last_name(softmax.func) or "softmax"
