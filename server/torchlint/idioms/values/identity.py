@@ -12,9 +12,9 @@ from torchlint.semantics.semantics import Semantics
 _DEEPEST = 8
 
 
-def origin_of(semantics: Semantics, expression: ast.expr | None) -> ast.AST | None:
-    """Where the object of an expression comes from: the call that makes it, or the parameter that receives it. Two
-    expressions of one method or function with the same origin denote the same object. None where that is not certain.
+def object_of(semantics: Semantics, expression: ast.expr | None) -> ast.AST | None:
+    """The node that stands for the object of an expression: the call that makes it, or the parameter that receives it.
+    Two expressions of one method or function with the same node denote the same object. None where that is not certain.
 
     Names with a single definition, attributes of ``self`` that are written once in the file, and conversions of
     modules (``.to(device)``) are followed.

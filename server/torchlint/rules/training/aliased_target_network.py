@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.parameter_copies import ParameterCopy, parameter_copies
 from torchlint.idioms.training.vocabulary import statement_of
-from torchlint.idioms.values.identity import is_alias, origin_of
+from torchlint.idioms.values.identity import is_alias, object_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment
 from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within
@@ -126,8 +126,8 @@ def _copied_into(semantics: Semantics, target: ast.expr) -> ParameterCopy | None
     for copied in parameter_copies(semantics):
         if not _is_bound_here(semantics, copied.target, target):
             continue
-        origin = origin_of(semantics, copied.target)
-        same = origin is not None and origin is origin_of(semantics, copied.source)
+        origin = object_of(semantics, copied.target)
+        same = origin is not None and origin is object_of(semantics, copied.source)
         if same and ast.unparse(copied.source) != ast.unparse(copied.target):
             return copied
     return None

@@ -14,7 +14,7 @@ from torchlint.idioms.training.gradient_graph import loss_of
 from torchlint.idioms.training.graph_sources import sources_of
 from torchlint.idioms.training.new_modules import FIXED, builds_of, is_to_learn
 from torchlint.idioms.training.parameter_groups import lost_groups
-from torchlint.idioms.values.identity import origin_of
+from torchlint.idioms.values.identity import object_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import dotted
@@ -195,7 +195,7 @@ def _origins(semantics: Semantics, module: ast.expr) -> frozenset[ast.AST]:
     if isinstance(module, ast.Attribute) and module.attr == "forward":
         module = module.value
     found: set[ast.AST] = set(constructions(semantics, module).calls)
-    origin = origin_of(semantics, module)
+    origin = object_of(semantics, module)
     if origin is not None:
         found.add(origin)
     if not found and isinstance(module, ast.Attribute) and semantics.class_of_self(module.value) is None:
