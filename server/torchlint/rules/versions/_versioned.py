@@ -14,9 +14,9 @@ from torchlint.idioms.surroundings.versioned import (
     versioned_imports,
     versioned_use,
 )
-from torchlint.rules.base import Diagnosis, FixPlan, Rule
+from torchlint.rules.base import Diagnosis, FixPlan, Rule, on_node
 from torchlint.semantics.unit import Unit
-from torchlint.torch_api import OLDEST, Rewrite, TorchRange, VersionedName, versioned_name
+from torchlint.torch_api import OLDEST, Rewrite, TorchRange, VersionedArgument, VersionedName, versioned_name
 
 
 class VersionedNameRule(Rule):
@@ -29,7 +29,8 @@ class VersionedNameRule(Rule):
         if found is not None:
             yield self.report(found, node, unit)
 
-    def at_import(self, statement: ast.Import | ast.ImportFrom, unit: Unit) -> Iterator[Diagnosis]:
+    @on_node(ast.Import, ast.ImportFrom)
+    def check_import(self, statement: ast.Import | ast.ImportFrom, unit: Unit) -> Iterator[Diagnosis]:
         """Report what an import statement names."""
         for node, found in versioned_imports(unit, statement, self.code):
             yield self.report(found, node, unit)
@@ -76,6 +77,33 @@ def plans(rewrite: Rewrite, node: ast.AST, unit: Unit) -> list[FixPlan]:
     certain = allowed is not None or _release(rewrite.since) <= _release(OLDEST)
     title = f"Replace with `{rewrite.name}`" + ("" if certain else f" (torch {rewrite.since} or newer)")
     return [FixPlan(title, "safe" if certain else "unsafe", lambda edit: replace_name(edit, rewrite, node))]
+
+
+def argument_plans(
+    known: VersionedArgument, call: ast.Call, given: ast.keyword, *, removable: bool, certain: bool
+) -> list[FixPlan]:
+    """The fix that gives an argument its new name, or takes it away where the call means the same without it.
+    ``removable``: nothing is lost with what is written as its value. ``certain``: no release that the project allows
+    wants it."""
+    if known.renamed:
+        if any(item.arg == known.renamed for item in call.keywords):
+            return []
+        return [
+            FixPlan(
+                f"Rename to `{known.renamed}`",
+                "safe",
+                lambda edit: edit.replace(given, f"{known.renamed}={edit.source(given.value)}"),
+            )
+        ]
+    if not known.droppable or not removable:
+        return []
+    return [
+        FixPlan(
+            f"Remove `{known.argument}`",
+            "safe" if certain else "unsafe",
+            lambda edit: edit.remove_argument(call, given.value),
+        )
+    ]
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from torchlint.fixes.arguments import position_of, with_keyword, without_argumen
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
+from torchlint.rules.versions._versioned import argument_plans
 from torchlint.semantics.literals import UNKNOWN, literal_of
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
@@ -78,13 +79,15 @@ class DeprecatedArgument(Rule):
             return
         if ast.unparse(given.value) == known.unless or in_version_fallback(unit.semantics, call):
             return
+        certain = known.inert or (unit.torch is not None and unit.torch.always_at_least(known.deprecated))
+        simple = literal_of(given.value) is not UNKNOWN
         since = f" since torch {known.deprecated}" if known.deprecated != "1.0" else ""
         inert = " and has no effect" if known.inert else ""
         advice = f": use {known.use}." if known.use else "."
         yield self.found(
             given,
             f"`{known.argument}` of `{known.function}` is deprecated{since}{inert}{advice}",
-            fixes=_fixes(known, call, given, unit),
+            fixes=argument_plans(known, call, given, removable=simple, certain=certain),
             deprecated=True,
         )
 
@@ -143,26 +146,3 @@ def _write_reduction(edit: Editor, call: ast.Call, removed: list[ast.expr], redu
     if reduction != "mean" or given:
         text = with_keyword(text, "reduction", f'"{reduction}"')
     edit.replace(call, text)
-
-
-def _fixes(known: VersionedArgument, call: ast.Call, given: ast.keyword, unit: Unit) -> list[FixPlan]:
-    if known.renamed:
-        if any(item.arg == known.renamed for item in call.keywords):
-            return []
-        return [
-            FixPlan(
-                f"Rename to `{known.renamed}`",
-                "safe",
-                lambda edit: edit.replace(given, f"{known.renamed}={edit.source(given.value)}"),
-            )
-        ]
-    if not known.droppable or literal_of(given.value) is UNKNOWN:
-        return []
-    certain = known.inert or (unit.torch is not None and unit.torch.always_at_least(known.deprecated))
-    return [
-        FixPlan(
-            f"Remove `{known.argument}`",
-            "safe" if certain else "unsafe",
-            lambda edit: edit.remove_argument(call, given.value),
-        )
-    ]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, Level, on_node, on_reference
+from torchlint.rules.base import Diagnosis, FixKind, Level, on_reference
 from torchlint.rules.versions._versioned import VersionedNameRule
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import versioned_tails
@@ -57,7 +57,3 @@ class FunctorchImport(VersionedNameRule):
     @on_reference(*versioned_tails("TL006"))
     def check_reference(self, node: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
         yield from self.at_reference(node, unit)
-
-    @on_node(ast.Import, ast.ImportFrom)
-    def check_import(self, statement: ast.Import | ast.ImportFrom, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self.at_import(statement, unit)

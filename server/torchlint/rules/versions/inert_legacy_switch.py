@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from torchlint import torch_api
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, on_call, on_node, on_reference
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, on_call, on_reference
 from torchlint.rules.versions._versioned import VersionedNameRule
 from torchlint.semantics.kinds import What
 from torchlint.semantics.unit import Unit
@@ -65,10 +65,6 @@ class InertLegacySwitch(VersionedNameRule):
     @on_reference(*versioned_tails("TL011"))
     def check_reference(self, node: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
         yield from self.at_reference(node, unit)
-
-    @on_node(ast.Import, ast.ImportFrom)
-    def check_import(self, statement: ast.Import | ast.ImportFrom, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self.at_import(statement, unit)
 
     @on_call("torch.autograd.Variable")
     def check_volatile(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, Level, on_node, on_reference
+from torchlint.rules.base import Diagnosis, FixKind, Level, on_reference
 from torchlint.rules.versions._versioned import VersionedNameRule
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import TorchRange, VersionedName, versioned_tails
@@ -57,10 +57,6 @@ class PrivateAlias(VersionedNameRule):
     @on_reference(*versioned_tails("TL005"))
     def check_reference(self, node: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
         yield from self.at_reference(node, unit)
-
-    @on_node(ast.Import, ast.ImportFrom)
-    def check_import(self, statement: ast.Import | ast.ImportFrom, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self.at_import(statement, unit)
 
     def message(self, found: VersionedName, allowed: TorchRange | None) -> str:
         return f"`{found.name}` is private, and public under another name since torch {found.deprecated}"

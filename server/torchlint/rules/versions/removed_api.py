@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, Level, on_method, on_node, on_reference
+from torchlint.rules.base import Diagnosis, FixKind, Level, on_method, on_reference
 from torchlint.rules.versions._versioned import VersionedNameRule
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import TorchRange, VersionedName, versioned_methods, versioned_tails
@@ -56,10 +56,6 @@ class RemovedApi(VersionedNameRule):
     @on_reference(*versioned_tails("TL001"))
     def check_reference(self, node: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
         yield from self.at_reference(node, unit)
-
-    @on_node(ast.Import, ast.ImportFrom)
-    def check_import(self, statement: ast.Import | ast.ImportFrom, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self.at_import(statement, unit)
 
     @on_method(*versioned_methods("TL001"))
     def check_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:

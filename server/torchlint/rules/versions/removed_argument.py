@@ -4,9 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
+from torchlint.rules.base import Diagnosis, FixKind, Level, Rule, on_call, on_method
+from torchlint.rules.versions._versioned import argument_plans
 from torchlint.semantics.unit import Unit
-from torchlint.torch_api import VersionedArgument, versioned_arguments, versioned_calls
+from torchlint.torch_api import versioned_arguments, versioned_calls
 
 
 class RemovedArgument(Rule):
@@ -72,32 +73,11 @@ class RemovedArgument(Rule):
             given = next((item for item in call.keywords if item.arg == known.argument), None)
             if given is None or not known.is_gone(unit.torch) or in_version_fallback(unit.semantics, call):
                 continue
+            certain = unit.torch is None or unit.torch.always_at_least(known.gone)
+            simple = isinstance(given.value, ast.Constant | ast.Name | ast.Attribute)
             advice = f": use {known.use}." if known.use else "."
             yield self.found(
                 given,
                 f"`{known.function}` does not accept `{known.argument}` from torch {known.gone} on{advice}",
-                fixes=_fixes(known, call, given, unit),
+                fixes=argument_plans(known, call, given, removable=simple, certain=certain),
             )
-
-
-def _fixes(known: VersionedArgument, call: ast.Call, given: ast.keyword, unit: Unit) -> list[FixPlan]:
-    if known.renamed:
-        if any(item.arg == known.renamed for item in call.keywords):
-            return []
-        return [
-            FixPlan(
-                f"Rename to `{known.renamed}`",
-                "safe",
-                lambda edit: edit.replace(given, f"{known.renamed}={edit.source(given.value)}"),
-            )
-        ]
-    if not known.droppable or not isinstance(given.value, ast.Constant | ast.Name | ast.Attribute):
-        return []
-    certain = unit.torch is None or unit.torch.always_at_least(known.gone)
-    return [
-        FixPlan(
-            f"Remove `{known.argument}`",
-            "safe" if certain else "unsafe",
-            lambda edit: edit.remove_argument(call, given.value),
-        )
-    ]
