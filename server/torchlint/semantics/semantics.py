@@ -261,15 +261,15 @@ class Semantics:
         own = self.module.method(node, name)
         if own is not None:
             return own
-        inherited = (self.module.method(base, name) for base in self._lineage(node)[1:])
+        inherited = (self.module.method(base, name) for base in self.lineage(node)[1:])
         return next((method for method in inherited if method is not None), None)
 
     def methods_by_name(self, node: ast.ClassDef) -> dict[str, FunctionNode]:
         """What ``find_method`` finds, for every name: who asks depends on each method of the class."""
-        owners = reversed(self._lineage(node))
+        owners = reversed(self.lineage(node))
         return {method.name: method for owner in owners for method in self.module.methods(owner)}
 
-    def _lineage(self, node: ast.ClassDef) -> tuple[ast.ClassDef, ...]:
+    def lineage(self, node: ast.ClassDef) -> tuple[ast.ClassDef, ...]:
         """A class and its bases in this file, nearest first."""
 
         def compute() -> tuple[ast.ClassDef, ...]:

@@ -151,21 +151,8 @@ def loaders_of(semantics: Semantics, node: ast.ClassDef) -> Iterator[ast.Call]:
     derives from it."""
     for call in all_loaders(semantics):
         found = loaded_class(semantics, call)
-        if found is not None and (found is node or _derives(semantics, found, node)):
+        if found is not None and node in semantics.lineage(found):
             yield call
-
-
-def _derives(semantics: Semantics, node: ast.ClassDef, base: ast.ClassDef) -> bool:
-    seen: set[ast.ClassDef] = set()
-    queue = [node]
-    while queue:
-        current = queue.pop()
-        if current is base:
-            return True
-        if current not in seen:
-            seen.add(current)
-            queue.extend(semantics.local_bases(current))
-    return False
 
 
 __all__ = [

@@ -1,10 +1,11 @@
-"""Which modules are wrapped in ``DistributedDataParallel``."""
+"""Which modules are wrapped in ``DistributedDataParallel``, and where their gradients are not reduced."""
 
 from __future__ import annotations
 
 import ast
 
 from torchlint.semantics.semantics import Semantics
+from torchlint.syntax import parent_of
 
 DDP = "torch.nn.parallel.DistributedDataParallel"
 
@@ -24,3 +25,13 @@ def is_ddp(semantics: Semantics, module: ast.expr) -> bool:
 
 def _wraps(semantics: Semantics, value: ast.expr | None) -> bool:
     return isinstance(value, ast.Call) and semantics.is_named(value.func, DDP)
+
+
+def is_in_no_sync(call: ast.Call) -> bool:
+    """Whether a call stands in ``with model.no_sync():``."""
+    holder = parent_of(call)
+    while holder is not None:
+        if isinstance(holder, ast.With) and any("no_sync" in ast.unparse(item.context_expr) for item in holder.items):
+            return True
+        holder = parent_of(holder)
+    return False

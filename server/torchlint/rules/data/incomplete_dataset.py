@@ -114,18 +114,12 @@ def _is_plain_dataset(view: ClassView, unit: Unit) -> bool:
 
 def _has(view: ClassView, unit: Unit, *names: str) -> bool:
     """Whether a class or a base in this file defines one of these names, as a method or in another way."""
-    queue, seen = [view.node], set[ast.ClassDef]()
-    while queue:
-        node = queue.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if any(unit.semantics.module.method(node, name) is not None for name in names):
-            return True
-        if any(unit.semantics.module.body_definitions(node, name) for name in names):
-            return True
-        queue.extend(unit.semantics.local_bases(node))
-    return False
+    module = unit.semantics.module
+    return any(
+        module.method(node, name) is not None or module.body_definitions(node, name)
+        for node in unit.semantics.lineage(view.node)
+        for name in names
+    )
 
 
 def _needs_length(call: ast.Call, unit: Unit) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.training.replicas import is_ddp
+from torchlint.idioms.training.replicas import is_ddp, is_in_no_sync
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.semantics import Semantics
@@ -76,7 +76,7 @@ class ForwardBypassesDdp(Rule):
             case _:
                 return
         semantics = unit.semantics
-        if not is_ddp(semantics, wrapper) or _is_in_no_sync(call) or _reduces_itself(semantics):
+        if not is_ddp(semantics, wrapper) or is_in_no_sync(call) or _reduces_itself(semantics):
             return
         if _is_without_grad(call, semantics):
             return
@@ -88,15 +88,6 @@ class ForwardBypassesDdp(Rule):
         message = f"`{called}` goes around `DistributedDataParallel`: its gradients are not reduced over ranks."
         fix = FixPlan(f"Call `{shown}`", "unsafe", lambda edit: edit.replace(call.func, edit.source(wrapper)))
         yield self.found(call, message, related=[(backward, "backpropagated here")], fixes=[fix])
-
-
-def _is_in_no_sync(call: ast.Call) -> bool:
-    holder = parent_of(call)
-    while holder is not None:
-        if isinstance(holder, ast.With) and any("no_sync" in ast.unparse(item.context_expr) for item in holder.items):
-            return True
-        holder = parent_of(holder)
-    return False
 
 
 def _reduces_itself(semantics: Semantics) -> bool:

@@ -131,13 +131,7 @@ def _may_be_manual(view: ClassView) -> bool:
     module = semantics.module
     if module.writes_attribute_of_others(_SWITCH) or semantics.find_method(view.node, _SWITCH) is not None:
         return True
-    queue, seen = [view.node], set[ast.ClassDef]()
-    while queue:
-        node = queue.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        queue.extend(semantics.local_bases(node))
+    for node in semantics.lineage(view.node):
         if module.attribute_writes(node, _SWITCH) or module.body_definitions(node, _SWITCH):
             return True
     return any(argument(call, None, _SWITCH) is not None for call in module.calls_of("Trainer"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.training.replicas import is_ddp
+from torchlint.idioms.training.replicas import is_ddp, is_in_no_sync
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, nodes_within
@@ -126,16 +126,7 @@ def _forward_before(block: ast.With, path: str, unit: Unit) -> ast.Call | None:
             break
         if dotted(call.func) == path:
             last = call
-    return last if last is not None and not _is_in_no_sync(last) else None
-
-
-def _is_in_no_sync(call: ast.Call) -> bool:
-    holder = parent_of(call)
-    while holder is not None:
-        if isinstance(holder, ast.With) and any("no_sync" in ast.unparse(item.context_expr) for item in holder.items):
-            return True
-        holder = parent_of(holder)
-    return False
+    return last if last is not None and not is_in_no_sync(last) else None
 
 
 def _only_backward(block: ast.With, path: str, semantics: Semantics) -> bool:
