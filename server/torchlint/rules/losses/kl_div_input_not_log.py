@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.values.dataflow import Operation, last_operations
-from torchlint.idioms.values.losses import SOFTMAX_FUNCTIONS, SOFTMAXES, LossCall, last_operations_among, removable
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.idioms.values.losses import SOFTMAXES, LossCall, last_operations_among
+from torchlint.rules.base import Diagnosis, FixKind, Level, Rule, on_loss
+from torchlint.rules.losses._fixes import log_softmax_fixes
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -70,12 +71,7 @@ class KlDivInputNotLog(Rule):
             "the result is no divergence and may be negative."
         )
         related = [(operation.node, "the softmax") for operation in operations[:3]]
-        fixes = []
-        direct = removable(loss, direct_ones)
-        if direct is not None and operations[0].name in SOFTMAX_FUNCTIONS:
-            softmax = direct[0]
-            assert isinstance(softmax, ast.Call)
-            fixes = [FixPlan("Use `log_softmax`", "unsafe", lambda edit: edit.rename_called(softmax, "log_softmax"))]
+        fixes = log_softmax_fixes(loss, direct_ones)
         yield self.found(loss.prediction, message, related=related, fixes=fixes)
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchlint.idioms.values.losses import LINEAR_LAYERS, LossCall, last_operations_among
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.rules.base import Diagnosis, FixKind, Level, Rule, on_loss
+from torchlint.rules.losses._fixes import other_loss_fixes
 from torchlint.semantics.unit import Unit
 
 _LOSSES = ("torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy")
@@ -70,15 +71,6 @@ class LogitsIntoBceLoss(Rule):
             f"`{operations[0].name.rpartition('.')[2]}`: it raises for values outside of 0 and 1."
         )
         related = [(operation.node, "the last operation") for operation in operations[:3]]
-        yield self.found(loss.prediction, message, related=related, fixes=_fixes(loss, unit))
-
-
-def _fixes(loss: LossCall, unit: Unit) -> list[FixPlan]:
-    """Uses the loss on logits instead: at the call of the function, or where the instance is built."""
-    if loss.name.endswith("binary_cross_entropy"):
-        changed, name = loss.call, "binary_cross_entropy_with_logits"
-    elif loss.built is not None and unit.semantics.is_named(loss.built.func, "torch.nn.BCELoss"):
-        changed, name = loss.built, "BCEWithLogitsLoss"
-    else:
-        return []
-    return [FixPlan(f"Use `{name}`", "unsafe", lambda edit: edit.rename_called(changed, name))]
+        functions = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+        fixes = other_loss_fixes(loss, unit.semantics, functions, ("BCELoss", "BCEWithLogitsLoss"))
+        yield self.found(loss.prediction, message, related=related, fixes=fixes)

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 from torchlint.idioms.values.losses import (
     LINEAR_LAYERS,
-    SOFTMAX_FUNCTIONS,
     SOFTMAXES,
     LossCall,
     last_operations_among,
-    removable,
 )
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_loss
+from torchlint.rules.base import Diagnosis, FixKind, Level, Rule, on_loss
+from torchlint.rules.losses._fixes import log_softmax_fixes, other_loss_fixes
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -80,12 +79,7 @@ class NllWithoutLogSoftmax(Rule):
             "the loss is negative and does not fit."
         )
         related = [(operation.node, "the softmax") for operation in operations[:3]]
-        fixes = []
-        direct = removable(loss, operations)
-        if direct is not None and operations[0].name in SOFTMAX_FUNCTIONS:
-            softmax = direct[0]
-            assert isinstance(softmax, ast.Call)
-            fixes = [FixPlan("Use `log_softmax`", "unsafe", lambda edit: edit.rename_called(softmax, "log_softmax"))]
+        fixes = log_softmax_fixes(loss, operations)
         yield self.found(loss.prediction, message, related=related, fixes=fixes)
 
     def _check_plain(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
@@ -99,7 +93,8 @@ class NllWithoutLogSoftmax(Rule):
             f"`{operations[0].name.rpartition('.')[2]}`: the loss falls without end."
         )
         related = [(operation.node, "the last operation") for operation in operations[:3]]
-        yield self.found(loss.prediction, message, related=related, fixes=_fixes(loss, unit))
+        fixes = other_loss_fixes(loss, unit.semantics, ("nll_loss", "cross_entropy"), ("NLLLoss", "CrossEntropyLoss"))
+        yield self.found(loss.prediction, message, related=related, fixes=fixes)
 
 
 def _picks(maker: ast.Call, unit: Unit) -> bool:
@@ -110,14 +105,3 @@ def _picks(maker: ast.Call, unit: Unit) -> bool:
 
 def _is_negated(call: ast.Call) -> bool:
     return isinstance(parent_of(call), ast.UnaryOp)
-
-
-def _fixes(loss: LossCall, unit: Unit) -> list[FixPlan]:
-    """Uses the loss on logits instead: at the call of the function, or where the instance is built."""
-    if loss.name.endswith("nll_loss"):
-        changed, name = loss.call, "cross_entropy"
-    elif loss.built is not None and unit.semantics.is_named(loss.built.func, "torch.nn.NLLLoss"):
-        changed, name = loss.built, "CrossEntropyLoss"
-    else:
-        return []
-    return [FixPlan(f"Use `{name}`", "unsafe", lambda edit: edit.rename_called(changed, name))]
