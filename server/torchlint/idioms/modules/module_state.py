@@ -95,11 +95,23 @@ def _of_container(call: ast.Call | None, semantics: Semantics, depth: int) -> St
                 elements.append(element)
             case ast.Dict(values=inner):
                 elements += inner
+            case ast.Name() if isinstance(item, ast.Starred):
+                elements += _in_one_of_several(value, semantics)
             case ast.expr():
                 elements.append(value)
             case None:
                 return State.UNKNOWN
     return strongest(state_of(semantics.kind(element), semantics, depth + 1) for element in elements)
+
+
+def _in_one_of_several(name: ast.Name, semantics: Semantics) -> list[ast.expr]:
+    """The elements of all the lists that a name may be; the name itself where one of them is not written out."""
+    found: list[ast.expr] = list(_appended(name) or [])
+    for definition in semantics.definitions(name):
+        if not isinstance(definition.value, ast.List) or definition.path:
+            return [*found, name]
+        found += definition.value.elts
+    return found
 
 
 def _appended(name: ast.Name) -> list[ast.expr] | None:

@@ -63,9 +63,10 @@ def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> P
     written = [write for write in writes if _outer_method(write.statement) in making and not _is_none(write.value)]
     if not written or any(write.path for write in written):
         return None
-    if any(_sort_of(write.value, semantics) is None and not _is_none(write.value) for write in writes):
+    plain = [write for write in written if _sort_of(write.value, semantics) is not None]
+    if not plain or not all(write in plain or _leaves_plain(write, name, plain[-1], making) for write in writes):
         return None
-    last = written[-1]
+    last, written = plain[-1], plain
     sort = _sort_of(last.value, semantics)
     display = _display(last.value, semantics)
     if sort is None or display is None:
@@ -94,6 +95,34 @@ def _may_be_container(value: ast.expr | None, semantics: Semantics) -> bool:
             return any(item.kind is not Binding.PARAMETER for item in semantics.definitions(value))
         case _:
             return not isinstance(value, ast.Constant | ast.Attribute | ast.Compare | ast.BoolOp | None)
+
+
+def _leaves_plain(write: AttributeWrite, name: str, plain: AttributeWrite, making: frozenset[FunctionNode]) -> bool:
+    """Whether an attribute can still be the plain container after another write: it gets None, in another method a
+    part of itself, or this is the other way through an `if`."""
+    value = write.value
+    if _is_none(value):
+        return True
+    if _outer_method(write.statement) not in making:
+        whole = value.value if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) else value
+        return isinstance(whole, ast.List) or (isinstance(whole, ast.Attribute) and whole.attr == name)
+    return _are_exclusive(write.statement, plain.statement)
+
+
+def _are_exclusive(one: ast.stmt, other: ast.stmt) -> bool:
+    """Whether two statements stand on different ways through one `if`."""
+    ways = {}
+    node: ast.AST = one
+    while (parent := parent_of(node)) is not None:
+        if isinstance(parent, ast.If) and node is not parent.test:
+            ways[parent] = node in parent.body
+        node = parent
+    node = other
+    while (parent := parent_of(node)) is not None:
+        if isinstance(parent, ast.If) and parent in ways and ways[parent] != (node in parent.body):
+            return True
+        node = parent
+    return False
 
 
 def _outer_method(node: ast.AST) -> FunctionNode | None:
@@ -151,6 +180,8 @@ def _only_looks(use: ast.expr, write: AttributeWrite) -> bool:
             return called in _LOOKING
         case ast.Subscript(value=value) if value is use:
             return isinstance(parent_of(parent), ast.Attribute)
+        case ast.Attribute(attr="values" | "items"):  # `nn.ModuleList(self.layers.values())` keeps them
+            return isinstance(_holder_of_call(parent), ast.For)
         case ast.Attribute():
             return True
         case ast.AugAssign(value=value):
@@ -159,6 +190,11 @@ def _only_looks(use: ast.expr, write: AttributeWrite) -> bool:
             return True
         case _:
             return False
+
+
+def _holder_of_call(method: ast.Attribute) -> ast.AST | None:
+    call = parent_of(method)
+    return parent_of(call) if call is not None else None
 
 
 def _sort_of(value: ast.expr | None, semantics: Semantics) -> Sort | None:

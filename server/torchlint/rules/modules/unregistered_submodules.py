@@ -13,6 +13,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_mo
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.nodes import nodes_within
+from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -103,6 +104,8 @@ class UnregisteredSubmodules(Rule):
         if not containers or _registers_in_its_own_way(view):
             return
         for container in containers:
+            if _is_registered(container, view):
+                continue
             hidden = _hidden_elements(container, unit.semantics)
             if not hidden or is_stated(container.write.statement, _HIDDEN):
                 continue
@@ -138,18 +141,56 @@ def _is_inside(node: ast.AST, holder: ast.AST) -> bool:
 
 
 def _registers_in_its_own_way(view: ClassView) -> bool:
+    """Whether a class says itself which parameters or modules it has."""
+    return any(
+        method.name in _OWN_WAY
+        or any(
+            isinstance(node, ast.Attribute) and node.attr in ("_modules", "_parameters")
+            for node in nodes_within(method, ast.Attribute)
+        )
+        for method in view.methods
+    )
+
+
+def _is_registered(container: PlainContainer, view: ClassView) -> bool:
+    """Whether a class registers modules under names that it makes up, and what it registers may be of the container:
+    in a loop over it, or anything that is not known to be something else."""
+    names = {container.name, *(name.id for name in [container.write.value] if isinstance(name, ast.Name))}
     for method in view.methods:
-        if method.name in _OWN_WAY:
-            return True
-        for node in nodes_within(method, ast.Call, ast.Attribute):
-            if isinstance(node, ast.Call):
-                called = node.func
-                name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-                if name in _REGISTERS:
-                    return True
-            elif isinstance(node, ast.Attribute) and node.attr in ("_modules", "_parameters"):
+        for call in nodes_within(method, ast.Call):
+            assert isinstance(call, ast.Call)
+            called = call.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name in _REGISTERS and (not _registers_new(call, view.semantics) or _mentions(call, names)):
                 return True
     return False
+
+
+def _registers_new(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether what is registered is built right there, or in a local variable (which `_hidden_elements` looks at)."""
+    given = call.args[-1] if call.args else None
+    if not isinstance(given, ast.Name):
+        return isinstance(given, ast.Call) and not isinstance(given.func, ast.Subscript)
+    definitions = semantics.definitions(given)
+    return bool(definitions) and all(
+        item.kind is Binding.ASSIGNMENT and not item.path and isinstance(item.value, ast.Call) for item in definitions
+    )
+
+
+def _mentions(call: ast.Call, names: set[str]) -> bool:
+    """Whether a call, or the head of a loop around it, speaks of one of these names."""
+    heads: list[ast.AST] = [call]
+    node = parent_of(call)
+    while node is not None and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.For):
+            heads.append(node.iter)
+        node = parent_of(node)
+    return any(
+        (isinstance(inner, ast.Attribute) and inner.attr in names)
+        or (isinstance(inner, ast.Name) and inner.id in names)
+        for head in heads
+        for inner in ast.walk(head)
+    )
 
 
 def _hands_out(name: str, view: ClassView) -> bool:
