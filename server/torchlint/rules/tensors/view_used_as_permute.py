@@ -12,12 +12,18 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
+_LONGEST_WAY = 8
+#: Layers that change no size but the last.
+_KEEP_STEPS = frozenset(
+    f"torch.nn.{name}" for name in ("Linear", "LayerNorm", "RMSNorm", "Dropout", "Identity", "GELU")
+)
+
 
 class ViewUsedAsPermute(Rule):
     """## What it does
 
     Reports `view` and `reshape` with the sizes of the tensor itself in another order: `B, L, H, D = q.shape` and then
-    `q.view(B, H, L, D)`.
+    `q.view(B, H, L, D)`. So is `q.view(B, H, L, D)` of a `q` that is (B, L, H * D).
 
     ## Why is this bad?
 
@@ -76,7 +82,19 @@ class ViewUsedAsPermute(Rule):
         given: Sequence[ast.expr] = call.args[1:] if semantics.names(call.func) else call.args
         if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
             given = given[0].elts
-        if not isinstance(tensor, ast.Name | ast.Attribute) or len(given) < 2 or call.keywords:
+        if tensor is None or len(given) < 2 or call.keywords:
+            return
+        sizes = _split_before_steps(semantics, tensor, given)
+        if sizes is not None and not _is_viewed_again(call):
+            batch, parts, steps, width = (ast.unparse(size) for size in given)
+            source = ", ".join(ast.unparse(item) for item in ast.walk(sizes.node) if isinstance(item, ast.Tuple))
+            message = (
+                f"What has the sizes {source} is viewed as ({batch}, {parts}, {steps}, {width}): this moves no axis "
+                f"and mixes the elements. `.view({batch}, {steps}, {parts}, {width}).transpose(1, 2)` splits the last "
+                "axis and moves the part to the front."
+            )
+            yield self.found(call, message, related=[(sizes.node, "the sizes are read here")])
+        if not isinstance(tensor, ast.Name | ast.Attribute):
             return
         axes = [_axis(semantics, size, tensor) for size in given]
         order = _as_permutation([None if axis is None else axis[0] for axis in axes], given)
@@ -90,6 +108,45 @@ class ViewUsedAsPermute(Rule):
             f"elements. `{shown}.permute({', '.join(map(str, order))})` moves them."
         )
         yield self.found(call, message, related=[(sources[0].node, f"the sizes of `{shown}` are read here")])
+
+
+def _split_before_steps(semantics: Semantics, tensor: ast.expr, given: Sequence[ast.expr]) -> Definition | None:
+    """Where the sizes are unpacked of a tensor (batch, steps, width) that is viewed as (batch, heads, steps, ...), in
+    one go: the heads are cut out of the steps instead of the width. None for anything else."""
+    if len(given) != 4 or literal_of(given[1]) in (1, -1) or literal_of(given[3]) == 1:
+        return None
+    for name in _same_sizes(semantics, tensor):
+        axes = [_axis(semantics, size, name) for size in given]
+        first, second = axes[0], axes[2]
+        if first is None or second is None or axes[1] is not None or (first[0], second[0]) != (0, 1):
+            continue
+        if _all_axes([first[1]], 3) and _all_axes([second[1]], 3):
+            return first[1] if isinstance(first[1].node, ast.Assign) else None
+    return None
+
+
+def _same_sizes(semantics: Semantics, tensor: ast.expr) -> Iterator[ast.Name]:
+    """The names of a tensor and of those that it is computed from with the same sizes but the last."""
+    current: ast.expr | None = tensor
+    for _ in range(_LONGEST_WAY):
+        match current:
+            case ast.Name():
+                yield current
+                definitions = semantics.definitions(current)
+                if len(definitions) != 1 or definitions[0].kind is not Binding.ASSIGNMENT or definitions[0].path:
+                    return
+                current = definitions[0].value
+            case ast.Call(func=ast.Attribute(value=receiver, attr="contiguous" | "float" | "clone")):
+                current = receiver
+            case ast.BinOp(left=left, op=ast.Mult() | ast.Div()):  # `self.query(x) * self.scale`
+                current = left
+            case ast.Call(args=[operand]):
+                kind = semantics.kind(current.func)
+                if kind is None or not kind.proven or kind.origin not in _KEEP_STEPS:
+                    return
+                current = operand
+            case _:
+                return
 
 
 def _is_viewed_again(call: ast.Call) -> bool:
