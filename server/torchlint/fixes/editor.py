@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from torchlint.finding import TextEdit
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
+from torchlint.semantics.nodes import statement_of
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import SyntaxModule, parent_of, part_of
 from torchlint.text import Document
@@ -53,12 +54,14 @@ class Editor:
 
     def statement_of(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that holds a node."""
-        current: ast.AST | None = node
-        while current is not None and not isinstance(current, ast.stmt):
-            current = parent_of(current)
-        if current is None:
-            raise FixImpossible("no statement")
-        return current
+        try:
+            return statement_of(node)
+        except ValueError:
+            raise FixImpossible("no statement") from None
+
+    def block_of(self, statement: ast.stmt) -> Sequence[ast.stmt]:
+        """The statements of the block in which a statement stands."""
+        return self.semantics.block_of(statement)
 
     def indentation(self, statement: ast.stmt) -> str:
         """The white space before a statement. A statement that does not begin its line has none of its own."""

@@ -35,6 +35,16 @@ def enclosing_class(node: ast.AST) -> ast.ClassDef | None:
     return None
 
 
+def statement_of(node: ast.AST) -> ast.stmt:
+    """The innermost statement that holds a node, or is it."""
+    current: ast.AST | None = node
+    while current is not None and not isinstance(current, ast.stmt):
+        current = parent_of(current)
+    if current is None:
+        raise ValueError("no statement holds the node")
+    return current
+
+
 def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
     """The nodes of some types inside ``root`` (itself included), in the order of the source."""
     index = index_of(part_of(root))
@@ -99,6 +109,18 @@ def position_of_parameter(parameter: ast.arg, function: FunctionNode) -> int | N
     if isinstance(parent_of(function), ast.ClassDef) and not is_static(function):
         positional = positional[1:]
     return positional.index(parameter) if parameter in positional else None
+
+
+def default_of(parameter: ast.arg) -> ast.expr | None:
+    """The default of a parameter of a function or lambda; None if it has none."""
+    given = parent_of(parameter)
+    if not isinstance(given, ast.arguments):
+        return None
+    if parameter in given.kwonlyargs:
+        return given.kw_defaults[given.kwonlyargs.index(parameter)]
+    positional = [*given.posonlyargs, *given.args]
+    place = positional.index(parameter) - (len(positional) - len(given.defaults)) if parameter in positional else -1
+    return given.defaults[place] if place >= 0 else None
 
 
 def shortened(node: ast.AST, longest: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Sequence
 
 from torchlint import torch_api
 from torchlint.semantics.index import index_of
@@ -220,6 +221,16 @@ class Semantics:
         """The base classes of a class that are classes of this file."""
         bases = (self.local_class(base) for base in node.bases)
         return tuple(base for base in bases if base is not None and base is not node)
+
+    def block_of(self, statement: ast.stmt) -> Sequence[ast.stmt]:
+        """The statements of the block in which a statement stands: for one of the module's own code, all of that."""
+        parent = parent_of(statement)
+        if parent is None:
+            own = [item for part in self.module.own_code() for item in part.body]
+            return own if statement in own else part_of(statement).body
+        blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
+        found = next((block for block in blocks if isinstance(block, list) and statement in block), None)
+        return found if found is not None else part_of(statement).body
 
     def ancestors(self, node: ast.ClassDef) -> frozenset[str]:
         """Canonical names of all base classes, direct and through classes of this file."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, default_of, has_unknown_arguments
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 
@@ -91,20 +90,6 @@ def _count(semantics: Semantics, expression: ast.expr, depth: int) -> int | None
             return None
 
 
-def default_of(parameter: ast.arg) -> ast.expr | None:
-    """The default of a parameter of a function; None if it has none."""
-    function = enclosing_function_of_parameter(parameter)
-    if function is None:
-        return None
-    positional = [*function.args.posonlyargs, *function.args.args]
-    if parameter in positional:
-        place = positional.index(parameter) - len(positional) + len(function.args.defaults)
-        return function.args.defaults[place] if place >= 0 else None
-    if parameter in function.args.kwonlyargs:
-        return function.args.kw_defaults[function.args.kwonlyargs.index(parameter)]
-    return None
-
-
 def _option_default(semantics: Semantics, option: str) -> int | None:
     """The default of ``parser.add_argument("--option", default=...)`` in this file."""
     for call in semantics.module.calls_of("add_argument"):
@@ -159,7 +144,6 @@ __all__ = [
     "LOADER",
     "LOADER_PARAMETERS",
     "all_loaders",
-    "default_of",
     "has_workers",
     "loaded_class",
     "loader_argument",

@@ -7,7 +7,6 @@ import ast
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.data.loader_use import called_function
-from torchlint.idioms.data.loaders import default_of
 from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.inference import enclosing_function_of_parameter
@@ -15,6 +14,7 @@ from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import (
     argument,
+    default_of,
     enclosing_function,
     has_unknown_arguments,
     nodes_within,

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
-from torchlint.idioms.training.vocabulary import block_of, statement_of
 from torchlint.idioms.values.origins import RESHAPING, arguments_after, operation_of, origin_of
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import Kind, What
-from torchlint.semantics.nodes import argument, element_of, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import (
+    argument,
+    element_of,
+    enclosing_function,
+    has_unknown_arguments,
+    nodes_within,
+    statement_of,
+)
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -253,12 +259,10 @@ def _told_to(semantics: Semantics, name: ast.Name) -> Graph | None:
     return None
 
 
-def _statements_before(semantics: Semantics, statement: ast.stmt) -> list[ast.stmt]:
+def _statements_before(semantics: Semantics, statement: ast.stmt) -> Sequence[ast.stmt]:
     """The statements before one in its block; those of the program for one of the module's own."""
-    block = block_of(statement)
-    if parent_of(statement) is None:
-        block = [item for part in semantics.module.own_code() for item in part.body]
-    return block[: block.index(statement)] if statement in block else []
+    block = semantics.block_of(statement)
+    return block[: block.index(statement)] if statement in block else ()
 
 
 def _telling(semantics: Semantics, statement: ast.stmt) -> tuple[ast.Name | None, str, bool | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from torchlint.frozen import dataclass
@@ -29,7 +29,7 @@ from torchlint.semantics.pruning import Pruner
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root
-from torchlint.syntax import parent_of, part_of
+from torchlint.syntax import parent_of
 
 #: Events of ``Training.events_of``.
 BACKWARD = "backward"
@@ -101,7 +101,7 @@ class Training:
             stack.extend((inner, place) for inner in reversed(children(flow)))
         return found
 
-    def position_in(self, block: list[ast.stmt], action: Action) -> int | None:
+    def position_in(self, block: Sequence[ast.stmt], action: Action) -> int | None:
         """Which statement of a block an action is in, by itself or through calls that are followed."""
         holders = {id(statement): position for position, statement in enumerate(block)}
         for node in (action.node, *(call.node for call in self.places[action].calls)):
@@ -365,24 +365,6 @@ def training_of(semantics: Semantics, root: Root) -> Training:
     """The training vocabulary of a flow, made once for all rules that look at it."""
     key = ("training", root.flow)
     return semantics.module.memo.cached(key, lambda: Training(semantics, root), Training(semantics, root))
-
-
-def statement_of(node: ast.AST) -> ast.stmt:
-    """The innermost statement that holds a node."""
-    current: ast.AST | None = node
-    while not isinstance(current, ast.stmt):
-        current = parent_of(current) if current is not None else None
-        if current is None:
-            raise ValueError("no statement holds the node")
-    return current
-
-
-def block_of(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements of the block in which a statement stands."""
-    parent = parent_of(statement)
-    blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
-    found = next((block for block in blocks if isinstance(block, list) and statement in block), None)
-    return found if found is not None else list(part_of(statement).body)
 
 
 def are_different(one: Optimizer, other: Optimizer) -> bool:

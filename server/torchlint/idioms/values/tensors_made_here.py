@@ -16,6 +16,7 @@ from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import (
     argument,
+    default_of,
     element_of,
     enclosing_function,
     has_unknown_arguments,
@@ -24,7 +25,6 @@ from torchlint.semantics.nodes import (
 )
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
-from torchlint.syntax import parent_of
 from torchlint.torch_api.known import legacy_constructor_dtype
 
 #: Methods and attributes with which a tensor is brought to a device.
@@ -293,7 +293,7 @@ class _Evaluation:
         definitions = self.semantics.definitions(name)
         if len(definitions) != 1 or not isinstance(definitions[0].node, ast.arg):
             return False
-        default = _default_of(definitions[0].node)
+        default = default_of(definitions[0].node)
         return isinstance(default, ast.List | ast.Tuple)
 
     def _method(self, call: ast.Call, function: ast.Attribute) -> _Value:
@@ -352,7 +352,7 @@ class _Evaluation:
         found: dict[str, _Value] = {}
         for parameter in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
             value = argument(call, position_of_parameter(parameter, function), parameter.arg)
-            given = value if value is not None else _default_of(parameter)
+            given = value if value is not None else default_of(parameter)
             if isinstance(given, ast.Constant) and given.value in (None, "cpu"):
                 found[parameter.arg] = _Value.CPU
             elif value is not None:
@@ -362,17 +362,6 @@ class _Evaluation:
 
 def _is_number(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
-
-
-def _default_of(parameter: ast.arg) -> ast.expr | None:
-    given = parent_of(parameter)
-    if not isinstance(given, ast.arguments):
-        return None
-    if parameter in given.kwonlyargs:
-        return given.kw_defaults[given.kwonlyargs.index(parameter)]
-    positional = [*given.posonlyargs, *given.args]
-    place = positional.index(parameter) - (len(positional) - len(given.defaults)) if parameter in positional else -1
-    return given.defaults[place] if place >= 0 else None
 
 
 def may_be_one_number(index: ast.expr) -> bool:

@@ -8,7 +8,14 @@ from torchlint.idioms.modules.training_guard import depends_on_mode, is_delibera
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.module import first_parameter
-from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, is_static
+from torchlint.semantics.nodes import (
+    argument,
+    default_of,
+    enclosing_class,
+    enclosing_function,
+    has_unknown_arguments,
+    is_static,
+)
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.unit import Unit
 
@@ -169,16 +176,10 @@ def _is_constant_above_zero(given: ast.expr, unit: Unit) -> bool:
 def _default(name: ast.Name, unit: Unit) -> object:
     """The literal default of the parameter that a name stands for, or the literal that it is bound to."""
     definitions = unit.semantics.definitions(name)
-    function = enclosing_function(name)
-    if len(definitions) != 1 or not isinstance(definitions[0].node, ast.arg) or function is None:
+    if len(definitions) != 1 or not isinstance(definitions[0].node, ast.arg):
         return unit.semantics.literal(name)
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    return next((unit.semantics.literal(value) for item, value in pairs if item is definitions[0].node), None)
+    default = default_of(definitions[0].node)
+    return unit.semantics.literal(default) if default is not None else None
 
 
 def _module_method(node: ast.AST, unit: Unit) -> FunctionNode | None:

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
-from torchlint.idioms.training.vocabulary import block_of, statement_of
 from torchlint.idioms.values.attention import Attention, Masking, Scaling, attention_at, is_query_width
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_operation
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.module import first_parameter
-from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -103,7 +102,7 @@ class ManualAttention(Rule):
         related = [(found.scores, "the scores"), (found.softmax, "the weights")]
         arguments = _arguments(found, unit)
         fixes = []
-        if arguments is not None and _can_be_moved(found, arguments):
+        if arguments is not None and _can_be_moved(unit.semantics, found, arguments):
             fixes.append(
                 FixPlan(
                     "Use `scaled_dot_product_attention`",
@@ -264,10 +263,10 @@ def _rewrite(edit: Editor, found: Attention, arguments: list[_Argument]) -> None
         edit.remove_statement(statement)
 
 
-def _can_be_moved(found: Attention, arguments: list[_Argument]) -> bool:
+def _can_be_moved(semantics: Semantics, found: Attention, arguments: list[_Argument]) -> bool:
     """Whether query, key and the arguments mean at the last step what they mean where they stand."""
     last = statement_of(found.product)
-    block = block_of(last)
+    block = semantics.block_of(last)
     if any(step not in block or block.index(step) >= block.index(last) for step in found.statements):
         return False
     nodes = [found.query, found.key, *(node for _, parts in arguments for node in parts)]

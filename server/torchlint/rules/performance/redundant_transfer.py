@@ -4,13 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.gpu_tensors import is_on_cpu
 from torchlint.idioms.values.invariants import LoopNode, loops_around, may_be_changed, stays_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.nodes import begins_before, has_unknown_arguments, nodes_within, scope_at
+from torchlint.semantics.nodes import begins_before, has_unknown_arguments, nodes_within, scope_at, statement_of
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit

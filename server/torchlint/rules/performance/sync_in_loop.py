@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.gradient_actions import is_backward
-from torchlint.idioms.training.vocabulary import statement_of, training_of
+from torchlint.idioms.training.vocabulary import training_of
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.host_reads import is_computed, is_decided, is_for_environment, reads_computed_value
@@ -15,7 +15,7 @@ from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
 from torchlint.semantics.kinds import Grade, What
-from torchlint.semantics.nodes import argument, begins_before, contains, nodes_within
+from torchlint.semantics.nodes import argument, begins_before, contains, nodes_within, statement_of
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import part_of

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from torchlint import torch_api
 from torchlint.fixes.editor import Editor
 from torchlint.frozen import dataclass
-from torchlint.idioms.training.vocabulary import block_of
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.gpu_tensors import moved_to_gpu
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
@@ -117,10 +116,7 @@ class UnsynchronizedTiming(Rule):
 
 def _following(start: ast.stmt, semantics: Semantics) -> Sequence[ast.stmt]:
     """The statements behind one, in its block."""
-    if parent_of(start) is None:
-        block = [statement for part in semantics.module.own_code() for statement in part.body]
-    else:
-        block = block_of(start)
+    block = semantics.block_of(start)
     return block[block.index(start) + 1 :] if start in block else ()
 
 

@@ -3,11 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.data.loaders import default_of
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import argument
+from torchlint.semantics.nodes import argument, default_of
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit

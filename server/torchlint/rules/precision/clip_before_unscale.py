@@ -7,10 +7,10 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_clip
 from torchlint.idioms.training.scaling import Scaling, scaling_of
-from torchlint.idioms.training.vocabulary import Optimizer, Training, block_of, statement_of, training_of
+from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Ref
-from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.nodes import enclosing_function, nodes_within, statement_of
 from torchlint.semantics.typestate import Automaton, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
@@ -197,7 +197,7 @@ def _once_for_each_step(clip: Action, step: Action, found: Training) -> bool:
     """Whether clipping happens exactly once before each step, so that unscaling there cannot raise."""
     if enclosing_function(clip.node) is not enclosing_function(step.node):
         return False
-    block = block_of(statement_of(step.node))
+    block = found.semantics.block_of(statement_of(step.node))
     return found.position_in(block, clip) is not None and len(found.places[clip].loops) == len(found.places[step].loops)
 
 

@@ -4,11 +4,17 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.idioms.training.vocabulary import block_of, statement_of
 from torchlint.idioms.values.random_generators import CUDA_SEEDS, GENERATORS, calls_named, draws_from, may_be_seeded
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import (
+    contains,
+    enclosing_class,
+    enclosing_function,
+    has_unknown_arguments,
+    nodes_within,
+    statement_of,
+)
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -134,7 +140,7 @@ def _is_for_next_draw(call: ast.Call, function: FunctionNode, semantics: Semanti
     if _PROGRAM.search(function.name):
         return False
     statement = statement_of(call)
-    block = block_of(statement)
+    block = semantics.block_of(statement)
     following = block[block.index(statement) + 1 :][:1]
     seeded = [generator for generator in GENERATORS if semantics.is_named(call.func, *generator.seeds)]
     draws = [draw for generator in seeded for draw in draws_from(semantics, generator)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.literals import UNKNOWN
-from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within, statement_of
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -140,7 +140,7 @@ def _is_used_in(loop: _Loop, statement: ast.Assign, name: str) -> bool:
             continue
         if last_name(node) != last or ast.unparse(node) != name:
             continue
-        holder = _statement_of(node)
+        holder = statement_of(node)
         if _tests_for_first(node):
             continue
         if isinstance(node.ctx, ast.Store) and isinstance(holder, ast.Assign) and _is_other_branch(holder, statement):
@@ -152,13 +152,6 @@ def _is_used_in(loop: _Loop, statement: ast.Assign, name: str) -> bool:
 def _pieces(statement: ast.Assign) -> list[ast.expr]:
     pieces = argument(statement.value, 0, "tensors") if isinstance(statement.value, ast.Call) else None
     return pieces.elts if isinstance(pieces, ast.List | ast.Tuple) else []
-
-
-def _statement_of(node: ast.AST) -> ast.AST | None:
-    current: ast.AST | None = node
-    while current is not None and not isinstance(current, ast.stmt):
-        current = parent_of(current)
-    return current
 
 
 def _tests_for_first(node: ast.expr) -> bool:

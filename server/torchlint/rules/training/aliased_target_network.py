@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.parameter_copies import ParameterCopy, parameter_copies
-from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.idioms.values.identity import is_alias, object_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment
-from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within
+from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit

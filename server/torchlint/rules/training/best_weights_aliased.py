@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.modes import forwards
-from torchlint.idioms.training.vocabulary import Training, block_of, statement_of, training_of
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions
-from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 
@@ -146,7 +146,7 @@ def _training_loop(found: Training, action: Action) -> Loop | None:
 
 def _is_kept(unit: Unit, target: ast.Name | ast.Attribute, call: ast.Call, loop: Loop) -> bool:
     """Whether what was assigned is read after the loop; an attribute of ``self`` may always be."""
-    if isinstance(block_of(statement_of(call))[-1], ast.Break | ast.Return | ast.Raise):
+    if isinstance(unit.semantics.block_of(statement_of(call))[-1], ast.Break | ast.Return | ast.Raise):
         return False
     if isinstance(target, ast.Attribute):
         return isinstance(target.value, ast.Name) and target.value.id == "self"

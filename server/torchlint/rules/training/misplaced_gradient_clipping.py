@@ -7,9 +7,10 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.training import vocabulary
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_clip
-from torchlint.idioms.training.vocabulary import Optimizer, Training, block_of, statement_of, training_of
+from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
+from torchlint.semantics.nodes import statement_of
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
@@ -129,7 +130,7 @@ class MisplacedGradientClipping(Rule):
                 related.append((cleared.node, "cleared here"))
             related.append((step.node, "the step they are meant for"))
         fix = FixPlan(f"Move it before {shown}", "unsafe", lambda edit: _move(edit, clip, step))
-        block = block_of(statement_of(step.node))
+        block = found.semantics.block_of(statement_of(step.node))
         movable = statement_of(clip.node) in block and not found.is_scaler(step.receiver)
         return self.found(clip.node, message, related=related, fixes=[fix] if movable else [])
 

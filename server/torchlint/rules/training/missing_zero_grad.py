@@ -7,7 +7,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.training import vocabulary
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
-from torchlint.idioms.training.vocabulary import Optimizer, Training, block_of, training_of
+from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.typestate import Automaton, Violation, violations
@@ -143,7 +143,7 @@ def _insert(edit: Editor, step: Action, optimizer: Optimizer, found: Training) -
     k-th iteration), after the step."""
     statement = edit.statement_of(step.node)
     text = f"{edit.source(_stepped_expression(found, step))}.zero_grad()"
-    block = block_of(statement)
+    block = edit.block_of(statement)
     begin = 0
     for action in found.actions:
         other = found.stepped(action)

@@ -7,13 +7,15 @@ from torchlint.finding import Severity
 from torchlint.idioms.training.constructors import constructor_actions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.paths import assigned_to, is_within, modules_at_root, path_at_root
-from torchlint.idioms.training.vocabulary import BUILT, STEP, Optimizer, Training, block_of, statement_of, training_of
+from torchlint.idioms.training.vocabulary import BUILT, STEP, Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import enclosing_function
+from torchlint.semantics.nodes import enclosing_function, statement_of
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
+from torchlint.syntax import parent_of
 
 _MOVE, _SHARD, _LOAD, _SETTLED = "moved", "sharded", "state loaded", "moved to the CPU"
 _START, _MOVED, _EMPTY, _STATE, _DONE = "start", "moved first", "built", "with state", "moved later"
@@ -136,9 +138,11 @@ class OptimizerBeforeMove(Rule):
             flow = found.flow_for(events.of)
             for automaton in (_SHARDED, _EARLY_STATE if early else _LATE_STATE):
                 for violation in violations(automaton, flow, events.of)[:1]:
-                    yield self._diagnosis(optimizer, violation, events)
+                    yield self._diagnosis(optimizer, violation, events, unit.semantics)
 
-    def _diagnosis(self, optimizer: Optimizer, violation: Violation, events: _Events) -> Diagnosis:
+    def _diagnosis(
+        self, optimizer: Optimizer, violation: Violation, events: _Events, semantics: Semantics
+    ) -> Diagnosis:
         name, node = optimizer.ref.shown, events.place(violation.action, _MOVE, _SHARD)
         built, loaded = violation.last(BUILT), violation.last(_LOAD)
         build = events.place(built, BUILT) if built is not None else None
@@ -152,7 +156,7 @@ class OptimizerBeforeMove(Rule):
             if loaded is not None:
                 related.append((events.place(loaded, _LOAD), "its state is loaded here"))
         fixes = []
-        if build is not None and _can_move(build, node):
+        if build is not None and _can_move(semantics, build, node):
             title = f"Build `{name}` behind the move" if violation.problem != "sharded" else f"Build `{name}` behind it"
             fixes.append(
                 FixPlan(title, "unsafe", lambda edit: edit.move_after(statement_of(build), statement_of(node)))
@@ -233,18 +237,19 @@ def _may_change_device(found: Training, action: Action) -> bool:
     )
 
 
-def _can_move(build: ast.AST, move: ast.AST) -> bool:
-    """Whether both are statements of one block, and nothing from one to the other uses the optimizer."""
+def _can_move(semantics: Semantics, build: ast.AST, move: ast.AST) -> bool:
+    """Whether both are statements of one block, and nothing from one to the other uses the optimizer, in the program
+    neither in a function that is called."""
     if enclosing_function(build) is not enclosing_function(move):
         return False
     first, last = statement_of(build), statement_of(move)
-    block = block_of(first)
+    block = semantics.block_of(first)
     if first not in block or last not in block or not isinstance(first, ast.Assign) or len(first.targets) != 1:
         return False
     name = ast.unparse(first.targets[0])
     between = block[block.index(first) + 1 : block.index(last) + 1]
-    return not any(
-        isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name
-        for statement in between
-        for node in ast.walk(statement)
-    )
+    nodes = [node for statement in between for node in ast.walk(statement)]
+    if parent_of(first) is None:
+        called = (semantics.local_function(node.func) for node in nodes if isinstance(node, ast.Call))
+        nodes += [node for function in called if function is not None for node in ast.walk(function)]
+    return not any(isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name for node in nodes)

@@ -10,11 +10,10 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_graph import loss_of
 from torchlint.idioms.training.graph_sources import Sources, sources_of
 from torchlint.idioms.training.loops import LoopNode, loops_around, runs_each_time
-from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.index import index_of
-from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit

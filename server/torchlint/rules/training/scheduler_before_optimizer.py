@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
-from torchlint.idioms.training.vocabulary import Training, block_of, statement_of, training_of
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, Ref
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import argument
+from torchlint.semantics.nodes import argument, statement_of
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
@@ -119,7 +119,7 @@ class SchedulerBeforeOptimizer(Rule):
         shown = ast.unparse(step.node.func)
         message = f"`{call}` comes before `{shown}()` in the loop: the first learning rate of the schedule is skipped."
         statement = statement_of(early.node)
-        position = found.position_in(block_of(statement), step)
+        position = found.position_in(found.semantics.block_of(statement), step)
         fix = FixPlan(
             f"Move `{call}` behind the optimizer's step", "unsafe", lambda edit: _move(edit, early, step, found)
         )
@@ -174,7 +174,7 @@ def _cycle(found: Training, early: Action, violation: Violation) -> Loop | None:
 
 def _move(edit: Editor, early: Action, step: Action, found: Training) -> None:
     statement = edit.statement_of(early.node)
-    block = block_of(statement)
+    block = edit.block_of(statement)
     position = found.position_in(block, step)
     assert position is not None
     edit.move_after(statement, block[position])

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from torchlint import torch_api
 from torchlint.idioms.modules.module_uses import gives_self
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
-from torchlint.idioms.training.vocabulary import statement_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, scope_at
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, scope_at, statement_of
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of

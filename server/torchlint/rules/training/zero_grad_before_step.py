@@ -8,7 +8,7 @@ from torchlint.idioms.training import vocabulary
 from torchlint.idioms.training.accelerators import is_accelerator
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_foreign_backward, may_touch_gradients
-from torchlint.idioms.training.vocabulary import Training, block_of, training_of
+from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, violations
@@ -149,7 +149,7 @@ def _with(
 def _move(edit: Editor, clear: Action, step: Action, found: Training) -> None:
     """Move the statement that clears, with a loop around it, behind the step of the same block."""
     target = edit.statement_of(step.node)
-    block = block_of(target)
+    block = edit.block_of(target)
     position = found.position_in(block, clear)
     if position is None or found.places[clear].calls != found.places[step].calls:
         raise FixImpossible("cleared elsewhere")
