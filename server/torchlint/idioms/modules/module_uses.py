@@ -18,7 +18,7 @@ from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.kinds import What
 from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import enclosing_function, is_static, nodes_within, scope_at
-from torchlint.semantics.scopes import Definition, FunctionNode
+from torchlint.semantics.scopes import Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -184,7 +184,7 @@ class _Search:
             return
         self.uses.methods.add(_as_called(name, call))
         if name in MODULE_RETURNS_SELF:
-            if name == "apply" and not _INITIALISES.search(_shown(call.args[0]) if call.args else ""):
+            if name == "apply" and not _INITIALISES.search(last_name(call.args[0]) if call.args else ""):
                 self._escape()
             self._queue.append(call)
         elif name in _PARAMETERS:
@@ -349,10 +349,6 @@ def _as_called(name: str, call: ast.Call) -> str:
             return "eval"
         case _:
             return name
-
-
-def _shown(expression: ast.expr) -> str:
-    return getattr(expression, "attr", getattr(expression, "id", ""))
 
 
 def _scope_of(definition: Definition) -> FunctionNode | None:

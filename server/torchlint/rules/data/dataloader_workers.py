@@ -13,7 +13,7 @@ from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import nodes_within
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import is_dataset
@@ -168,7 +168,7 @@ def _work_of_class(semantics: Semantics, node: ast.ClassDef, depth: int) -> _Wor
         name = next((base for base in sorted(bases) if _decodes(base)), "")
         return _Work(node, _decoding(name)) if name else None
     for call in (call for method in methods for call in nodes_within(method, ast.Call) if isinstance(call, ast.Call)):
-        called = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        called = last_name(call.func)
         if _READING.match(called) and not _is_own_method(call, view):
             return _Work(call, f"runs `{ast.unparse(call.func)}`")
     return _work_of_wrapped(semantics, methods, depth)

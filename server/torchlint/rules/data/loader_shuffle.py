@@ -14,7 +14,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_ca
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, contains, has_unknown_arguments, nodes_within
-from torchlint.semantics.scopes import Binding, FunctionNode
+from torchlint.semantics.scopes import Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -233,7 +233,7 @@ def _orders_itself(call: ast.Call, dataset: ast.expr, semantics: Semantics) -> b
     built = built_datasets(semantics, dataset).calls
     made = made_by(semantics, dataset)
     return any(
-        isinstance(part, ast.Attribute | ast.Name) and _SHUFFLES.search(getattr(part, "attr", getattr(part, "id", "")))
+        isinstance(part, ast.Attribute | ast.Name) and _SHUFFLES.search(last_name(part))
         for call in (*built, *((made,) if made is not None else ()))
         for part in ast.walk(call)
     )
@@ -252,7 +252,7 @@ def _is_made_up(semantics: Semantics, made: ast.Call) -> bool:
 def _called(method: FunctionNode) -> Iterator[str]:
     for call in nodes_within(method, ast.Call):
         assert isinstance(call, ast.Call)
-        yield getattr(call.func, "attr", getattr(call.func, "id", ""))
+        yield last_name(call.func)
 
 
 def _carries_state(semantics: Semantics) -> bool:

@@ -13,7 +13,7 @@ from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_mo
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.nodes import nodes_within
-from torchlint.semantics.scopes import Binding
+from torchlint.semantics.scopes import Binding, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -160,7 +160,7 @@ def _is_registered(container: PlainContainer, view: ClassView) -> bool:
         for call in nodes_within(method, ast.Call):
             assert isinstance(call, ast.Call)
             called = call.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            name = last_name(called)
             if name in _REGISTERS and (not _registers_new(call, view.semantics) or _mentions(call, names)):
                 return True
     return False

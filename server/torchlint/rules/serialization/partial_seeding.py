@@ -15,7 +15,7 @@ from torchlint.semantics.nodes import (
     nodes_within,
     statement_of,
 )
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -183,7 +183,7 @@ def _matters(draw: ast.Call) -> bool:
 
 def _is_direct(draw: ast.Call) -> bool:
     """Whether a call gives what it draws, which may be for anything: not a loader or a layer."""
-    name = draw.func.attr if isinstance(draw.func, ast.Attribute) else getattr(draw.func, "id", "")
+    name = last_name(draw.func)
     return name[:1].islower()
 
 
