@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from torchlint.finding import Finding, Fix, Problem, Related, TextEdit
+from torchlint.finding import Applicability, Finding, Fix, Problem, Related, TextEdit
 from torchlint.fixes import Editor, FixImpossible, apply_edits, minimal_edits
 from torchlint.frozen import dataclass
 from torchlint.rules import Diagnosis, FixPlan, Rule, all_rules
@@ -71,6 +71,16 @@ class Analysis:
             return ()
         fixes = (self._fix(plan) for plan in plans)
         return tuple(fix for fix in fixes if fix is not None)
+
+    def fix_titles(self, finding: Finding) -> tuple[tuple[str, Applicability], ...]:
+        """What the fixes of one of the findings are called and how far each can be trusted; none is computed.
+
+        A few of them turn out to be impossible when they are.
+        """
+        if self._plans and finding in self.findings:
+            return tuple((plan.title, plan.applicability) for plan in self._plans[self.findings.index(finding)])
+        known = finding.fix_title is not None and finding.applicability is not None
+        return ((finding.fix_title, finding.applicability),) if known else ()  # type: ignore[return-value]
 
     def _fix(self, plan: FixPlan) -> Fix | None:
         assert self._syntax is not None

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torchlint.finding import Finding, Fix, Problem, Severity, TextEdit
+from torchlint.finding import Applicability, Finding, Fix, Problem, Severity, TextEdit
 from torchlint.linter import Cancelled
 from torchlint.lsp import serve
 from torchlint.settings import Settings
@@ -37,6 +37,10 @@ class FakeAnalysis:
         """Make it good."""
         start = self.document.lines.offset(finding.row - 1, finding.column - 1)
         return (Fix("Make it good", "safe", (TextEdit(start, start + 3, "good"),)),)
+
+    def fix_titles(self, finding: Finding) -> tuple[tuple[str, Applicability], ...]:
+        """What that is called."""
+        return (("Make it good", "safe"),)
 
 
 class FakeLinter:

@@ -33,7 +33,7 @@ def test_a_safe_fix_is_preferred_and_for_the_version_it_was_computed_from(client
     fix = fix_of(actions(client, URI, finding["range"], [finding]))
     assert fix["isPreferred"] is True
     assert fix["diagnostics"] == [finding]
-    version, edits = edits_of(fix["edit"])[URI]
+    version, edits = edits_of(resolved(client, fix))[URI]
     assert version == 7
     assert apply(TYPO, edits) == FIXED
     assert "changeAnnotations" not in fix["edit"]
@@ -45,9 +45,90 @@ def test_the_fix_is_of_the_live_text_though_the_finding_is_of_an_older_one(clien
     client.change(URI, 2, insertion(0, 0, "# one more row\n"))
     moved = span(TYPO_LINE + 1, TYPO_START, TYPO_END)
     fix = fix_of(actions(client, URI, moved, [stale]))
-    version, edits = edits_of(fix["edit"])[URI]
+    version, edits = edits_of(resolved(client, fix))[URI]
     assert version == 2
     assert apply(f"# one more row\n{TYPO}", edits) == f"# one more row\n{FIXED}"
+
+
+def test_a_menu_does_not_wait_for_a_long_analysis(start: Start) -> None:
+    """Above what was found a row was inserted; its analysis takes a second, and the fix comes out of it."""
+    client = start(fake=True)
+    client.initialize()
+    client.open(URI, "good\nx = bad\n")
+    (finding,) = client.findings(URI)
+    client.change(URI, 2, insertion(0, 0, "# slow 100\n"))
+    asked = client.start_request("textDocument/diagnostic", {"textDocument": {"uri": URI}})
+    here = span(2, 4, 7)
+    found = actions(client, URI, here, [{**finding, "range": here}])
+    assert not any(message.get("id") == asked for message in client.messages), "it is still being analysed"
+    fix = fix_of(found)
+    assert fix["title"] == "Make it good"
+    assert fix["isPreferred"] is True
+    assert [item["range"] for item in fix["diagnostics"]] == [here]
+    assert "edit" not in fix
+    version, edits = edits_of(resolved(client, fix))[URI]
+    assert version == 2
+    assert apply("# slow 100\ngood\nx = bad\n", edits) == "# slow 100\ngood\nx = good\n"
+
+
+def test_suppressing_a_line_is_offered_before_a_long_analysis_ends(start: Start) -> None:
+    client = start(fake=True)
+    client.initialize()
+    client.open(URI, "x = bad\n")
+    client.findings(URI)
+    client.change(URI, 2, insertion(0, 0, "# slow 100\n"))
+    (action,) = [a for a in actions(client, URI, span(1, 4, 7)) if a["title"].startswith("Suppress")]
+    assert "edit" not in action
+    version, edits = edits_of(resolved(client, action))[URI]
+    assert version == 2
+    assert apply("# slow 100\nx = bad\n", edits).splitlines()[1] == "x = bad  # torchlint: ignore[TL201]"
+
+
+def test_of_two_findings_alike_the_chosen_one_is_mended_wherever_it_has_moved(start: Start) -> None:
+    client = start(fake=True)
+    client.initialize()
+    client.open(URI, "bad\nbad\n")
+    client.findings(URI)
+    client.change(URI, 2, insertion(0, 0, "# slow 100\n"))
+    fix = fix_of(actions(client, URI, span(2, 0, 3)))
+    client.change(URI, 3, insertion(0, 0, "\n"))
+    version, edits = edits_of(resolved(client, fix))[URI]
+    assert version == 3
+    assert apply("\n# slow 100\nbad\nbad\n", edits) == "\n# slow 100\nbad\ngood\n"
+
+
+def test_a_fix_that_was_offered_for_what_is_gone_does_nothing_and_says_why(start: Start) -> None:
+    client = start(fake=True)
+    client.initialize()
+    client.open(URI, "bad\n")
+    client.findings(URI)
+    client.change(URI, 2, insertion(0, 0, "# slow 100\n"))
+    fix = fix_of(actions(client, URI, span(1, 0, 3)))
+    client.change(URI, 3, whole("good\n"))
+    with pytest.raises(Failed, match="the code has changed") as failed:
+        client.request("codeAction/resolve", fix)
+    assert failed.value.code == -32801, "which clients pass over in silence"
+    assert client.said("window/showMessage") == []
+
+
+def test_nothing_is_offered_for_text_that_was_edited_since(start: Start) -> None:
+    client = start(fake=True)
+    client.initialize()
+    client.open(URI, "x = bad\n")
+    client.findings(URI)
+    client.change(URI, 2, whole("# slow 1000\nx = b_d\n"))
+    assert actions(client, URI, span(1, 4, 7)) == []
+
+
+def test_a_client_that_cannot_resolve_waits_for_the_newest_text(start: Start) -> None:
+    client = start(fake=True)
+    client.initialize(without(FULL, "textDocument.codeAction.resolveSupport"))
+    client.open(URI, "bad\n")
+    client.findings(URI)
+    client.change(URI, 2, insertion(0, 0, "# slow 20\n"))
+    version, edits = edits_of(fix_of(actions(client, URI, span(1, 0, 3)))["edit"])[URI]
+    assert version == 2
+    assert apply("# slow 20\nbad\n", edits) == "# slow 20\ngood\n"
 
 
 def test_a_finding_that_is_gone_has_no_fix(client: Client) -> None:
@@ -64,7 +145,7 @@ def test_two_fixes_without_saving(client: Client) -> None:
     for version in (2, 3):
         finding = client.findings(URI)[0]
         fix = fix_of(actions(client, URI, finding["range"], [finding]))
-        of_version, edits = edits_of(fix["edit"])[URI]
+        of_version, edits = edits_of(resolved(client, fix))[URI]
         assert of_version == version - 1
         text = apply(text, edits)
         client.change(URI, version, whole(text))
@@ -80,7 +161,7 @@ def test_an_unsafe_fix_is_not_preferred_and_asks_first(client: Client) -> None:
     assert "isPreferred" not in fix
     (annotation,) = fix["edit"]["changeAnnotations"].items()
     assert annotation[1]["needsConfirmation"] is True
-    _, edits = edits_of(fix["edit"])[URI]
+    _, edits = edits_of(resolved(client, fix))[URI]
     assert {edit["annotationId"] for edit in edits} == {annotation[0]}
     assert "optimizer.zero_grad()" in apply(NO_ZERO_GRAD, edits)
 
@@ -227,7 +308,7 @@ def test_a_fix_behind_an_emoji_in_each_encoding(start: Start, encoding: Encoding
         client.open(URI, text)
         (finding,) = client.findings(URI)
         fix = fix_of(actions(client, URI, finding["range"], [finding]))
-        _, edits = edits_of(fix["edit"])[URI]
+        _, edits = edits_of(resolved(client, fix))[URI]
         assert apply(text, edits, encoding) == text.replace("require_grad", "requires_grad")
 
 

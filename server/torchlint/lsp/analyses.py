@@ -22,7 +22,7 @@ from torchlint.lsp.reports import Report, reports
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchlint.finding import Finding, Fix, Problem
+    from torchlint.finding import Applicability, Finding, Fix, Problem
     from torchlint.lsp.capabilities import Client
     from torchlint.lsp.documents import Program, Snapshot
     from torchlint.settings import Settings
@@ -42,6 +42,7 @@ class AnalysisLike(Protocol):
     @property
     def problems(self) -> tuple[Problem, ...]: ...
     def fixes(self, finding: Finding) -> tuple[Fix, ...]: ...
+    def fix_titles(self, finding: Finding) -> tuple[tuple[str, Applicability], ...]: ...
     def released(self) -> AnalysisLike: ...
 
 

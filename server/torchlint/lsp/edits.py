@@ -9,7 +9,7 @@ from lsprotocol import types
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchlint.finding import TextEdit
+    from torchlint.finding import Fix, TextEdit
     from torchlint.lsp.capabilities import Client
     from torchlint.lsp.documents import Part, Snapshot
 
@@ -45,6 +45,12 @@ def workspace_edit(
         return types.WorkspaceEdit(document_changes=documents)
     annotation = types.ChangeAnnotation(label=unsafe_because or "", needs_confirmation=True)
     return types.WorkspaceEdit(document_changes=documents, change_annotations={_ANNOTATION: annotation})
+
+
+def fix_edit(snapshot: Snapshot, fix: Fix, client: Client) -> types.WorkspaceEdit | None:
+    """The edit of a fix that was computed from the text of a snapshot; the user is to confirm an unsafe one."""
+    reason = f"{fix.title}: this may change what the program does" if fix.applicability == "unsafe" else None
+    return workspace_edit(snapshot, fix.edits, client, unsafe_because=reason) if fix.edits else None
 
 
 def _by_part(snapshot: Snapshot, edits: Iterable[TextEdit]) -> PartEdits | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -9,11 +10,13 @@ from lsprotocol import types
 from torchlint.finding import TextEdit
 from torchlint.fixes import minimal_edits
 from torchlint.linter import fix_all
+from torchlint.lsp.action_kinds import QUICK_FIX
 from torchlint.lsp.edits import workspace_edit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from torchlint.finding import Finding
     from torchlint.lsp.analyses import Analysed
     from torchlint.lsp.session import Session
     from torchlint.text import Cell, Document
@@ -32,6 +35,19 @@ def fix_all_action(
         return action
     action.edit = fix_all_edit(session, analysed, only)
     return action if action.edit else None
+
+
+def fix_all_of_rules(
+    session: Session, analysed: Analysed, uri: str, diagnostics: Mapping[Finding, types.Diagnostic]
+) -> Iterator[types.CodeAction]:
+    """For each rule of some findings, which a client has as ``diagnostics``: an action for all findings of the rule."""
+    fixable = Counter(finding.code for finding in analysed.analysis.findings if finding.applicability == "safe")
+    for code, name in dict.fromkeys((finding.code, finding.name) for finding in diagnostics):
+        if fixable[code] > 1:
+            title = f"Fix all {fixable[code]} findings of {name} ({code})"
+            if action := fix_all_action(session, analysed, uri, title, QUICK_FIX, only=code):
+                action.diagnostics = [item for finding, item in diagnostics.items() if finding.code == code]
+                yield action
 
 
 def fix_all_edit(session: Session, analysed: Analysed, only: str | None) -> types.WorkspaceEdit | None:
@@ -57,10 +73,9 @@ def _extent(document: Document, cell: Cell) -> tuple[int, int]:
     return lines.line_start(cell.first_row), lines.line_end(cell.first_row + cell.row_count - 1)
 
 
-def asked_for(data: Any) -> tuple[str, str | None] | None:
+def asked_for(data: Mapping[str, Any]) -> tuple[str, str | None] | None:
     """The document and the rule of an action that comes back; None for an action that is not ours."""
-    fields = data if isinstance(data, dict) else getattr(data, "__dict__", None) or getattr(data, "_asdict", dict)()
-    uri, only = fields.get("uri"), fields.get("only")
+    uri, only = data.get("uri"), data.get("only")
     if not isinstance(uri, str) or not isinstance(only, str | None):
         return None
     return uri, only

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from torchlint.lsp.analyses import Unfinished
 from torchlint.lsp.markdown import plain
-from torchlint.lsp.moved import Difference
+from torchlint.lsp.moved import moved_findings
 from torchlint.rules import find_rule
 from torchlint.settings import suppression_at
 from torchlint.settings.directives import MENTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from torchlint.finding import Finding
-    from torchlint.lsp.analyses import Analysed
-    from torchlint.lsp.documents import Program, Snapshot
+    from torchlint.lsp.documents import Snapshot
     from torchlint.lsp.server import Server
     from torchlint.lsp.session import Session
 
@@ -33,7 +30,7 @@ async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
     program = session.program(params.text_document.uri)
     if program is None:
         return None
-    analysed = await _analysis(session, program)
+    analysed = await session.soon(program, _PATIENCE)
     snapshot = session.analyses.wanted(program)
     part = snapshot.part(params.text_document.uri) if snapshot else None
     if snapshot is None or part is None:
@@ -43,33 +40,10 @@ async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
         return _answer(session, snapshot, *page)
     if analysed is None:
         return None
-    found = [(finding, place) for finding, place in _places(analysed, snapshot) if _holds(place, offset)]
+    found = [(finding, place) for finding, place in moved_findings(analysed, snapshot) if _holds(place, offset)]
     if not found:
         return None
     return _answer(session, snapshot, _findings_page(finding for finding, _ in found), min(found, key=_size)[1])
-
-
-async def _analysis(session: Session, program: Program) -> Analysed | None:
-    """The newest analysis if it comes soon, else the last one; the first one of a program is waited for."""
-    last = session.analyses.last(program)
-    try:
-        newest = session.newest_of(program)
-        return await (asyncio.wait_for(newest, _PATIENCE) if last else newest)
-    except asyncio.TimeoutError:
-        return last
-    except Unfinished:
-        return None
-
-
-def _places(analysed: Analysed, now: Snapshot) -> Iterator[tuple[Finding, tuple[int, int]]]:
-    """The findings with their offsets in the present text; without those in text that changed since."""
-    lines = analysed.snapshot.document.lines
-    difference = Difference(analysed.snapshot.document.text, now.document.text)
-    for finding in analysed.analysis.findings:
-        start = lines.offset(finding.row - 1, finding.column - 1)
-        end = lines.offset(finding.end_row - 1, finding.end_column - 1)
-        if place := difference.moved(start, end):
-            yield finding, place
 
 
 def _holds(place: tuple[int, int], offset: int) -> bool:

@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from torchlint.finding import Finding
+    from torchlint.lsp.analyses import Analysed
+    from torchlint.lsp.documents import Snapshot
+
+
+def moved_findings(analysed: Analysed, now: Snapshot) -> Iterator[tuple[Finding, tuple[int, int]]]:
+    """The findings with their offsets in the present text; without those in text that changed since."""
+    lines = analysed.snapshot.document.lines
+    difference = Difference(analysed.snapshot.document.text, now.document.text)
+    for finding in analysed.analysis.findings:
+        start = lines.offset(finding.row - 1, finding.column - 1)
+        end = lines.offset(finding.end_row - 1, finding.end_column - 1)
+        if place := difference.moved(start, end):
+            yield finding, place
 
 
 class Difference:

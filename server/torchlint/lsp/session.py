@@ -117,6 +117,20 @@ class Session:
         await self._ready.wait()
         return await self.analyses.newest(program)
 
+    async def soon(self, program: Program, patience: float | None) -> Analysed | None:
+        """The analysis of a program's present state if it comes in so many seconds, else the last one.
+
+        The first one of a program is waited for, and every one with no ``patience``. None if there is none.
+        """
+        last = self.analyses.last(program)
+        try:
+            newest = self.newest_of(program)
+            return await asyncio.wait_for(newest, patience if last else None)
+        except asyncio.TimeoutError:
+            return last
+        except Unfinished:
+            return None
+
     def program(self, uri: str) -> Program | None:
         """The program that a document (a file or a notebook cell) belongs to."""
         return self._program_of.get(uri)

@@ -6,7 +6,13 @@ from torchlint.settings.errors import SettingsError
 from torchlint.settings.files import SUFFIXES, discover
 from torchlint.settings.schema import DEFAULT_EXCLUDE, Origin, Settings, parse_settings
 from torchlint.settings.selection import RuleLike, Selection
-from torchlint.settings.suppressions import Suppressions, suppression_at, suppression_edit, suppression_edit_at
+from torchlint.settings.suppressions import (
+    Suppressions,
+    suppression_at,
+    suppression_edit,
+    suppression_edit_at,
+    suppression_title,
+)
 
 __all__ = [
     "DEFAULT_EXCLUDE",
@@ -28,4 +34,5 @@ __all__ = [
     "suppression_at",
     "suppression_edit",
     "suppression_edit_at",
+    "suppression_title",
 ]

@@ -83,8 +83,12 @@ def suppression_edit_at(document: Document, row: int, codes: Sequence[str]) -> F
     line_start = document.lines.line_start(row - 1)
     start, end = document.logical_lines.containing(line_start)
     edit = _edit(document, start, end, row - 1, codes)
-    title = f"Suppress {', '.join(codes)} on this line"
-    return Fix(title, "safe", () if edit is None else (edit,))
+    return Fix(suppression_title(codes), "safe", () if edit is None else (edit,))
+
+
+def suppression_title(codes: Iterable[str]) -> str:
+    """What the fix is called that suppresses rules."""
+    return f"Suppress {', '.join(codes)} on this line"
 
 
 def suppression_at(document: Document, row: int, column: int) -> tuple[Word | None, Directive] | None:

@@ -117,6 +117,9 @@ def logical_lines(text: str, strings: list[tuple[int, int]] | None = None, shift
     while True:
         end = logical_line_end(text, start, strings, shift)
         yield start, end
+        if text.startswith("\n", end):  # nearly always
+            start = end + 1
+            continue
         terminator = _TERMINATOR.match(text, end)
         if terminator is None:
             return
@@ -132,6 +135,8 @@ def logical_line_end(text: str, start: int, strings: list[tuple[int, int]] | Non
         if position == len(text):
             break
         character = text[position]
+        if character == "\n" and brackets == 0:
+            return position
         if character in "\"'":
             end = string_end(text, position, ignored)
             if strings is not None and _TERMINATOR.search(text, position, end):
