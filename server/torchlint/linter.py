@@ -14,8 +14,9 @@ from torchlint.fixes import Editor, FixImpossible, apply_edits, minimal_edits
 from torchlint.frozen import dataclass
 from torchlint.rules import Diagnosis, FixPlan, Rule, all_rules
 from torchlint.rules.dispatch import Dispatcher
+from torchlint.semantics.group_facts import UnitNodes
 from torchlint.semantics.memo import Memo
-from torchlint.semantics.module import ModuleFacts, UnitNodes
+from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.settings import Settings, Suppressions
@@ -174,15 +175,15 @@ class _Run:
         self._semantics = semantics
         self._torch = settings.torch
         self._in_notebook = in_notebook
-        self._other_names = module.other_names()
+        self._setup = module.memo.token((dispatcher, settings.torch, in_notebook))
         self.failures: dict[str, Problem] = {}
 
     def unit(self, nodes: UnitNodes) -> tuple[Diagnosis, ...]:
-        key = (nodes.key, self._dispatcher, self._other_names, self._torch, self._in_notebook)
+        key = (nodes.key, self._setup)
 
         def compute() -> tuple[Diagnosis, ...]:
             unit = Unit(nodes, self._semantics, self._torch, self._in_notebook)
-            return self._dispatcher.run(unit, self._other_names, self._failed, partial(self._too_deep, nodes))
+            return self._dispatcher.run(unit, self._failed, partial(self._too_deep, nodes))
 
         return self._module.memo.get(key, compute, ())
 

@@ -94,10 +94,8 @@ class Dispatcher:
             case _:
                 raise ValueError(f"unknown topic {topic!r}")
 
-    def run(
-        self, unit: Unit, other_names: frozenset[str], on_failure: OnFailure, on_depth: Callable[[], None]
-    ) -> tuple[Diagnosis, ...]:
-        """What all rules say about a unit. ``other_names``: names of the module that stand for other names.
+    def run(self, unit: Unit, on_failure: OnFailure, on_depth: Callable[[], None]) -> tuple[Diagnosis, ...]:
+        """What all rules say about a unit.
 
         ``on_depth`` is called where code is nested too deeply to be followed: what was found until then counts.
         """
@@ -111,13 +109,13 @@ class Dispatcher:
                     on_failure(rule, error)
 
         try:
-            self._deliver(unit, other_names, deliver)
+            self._deliver(unit, deliver)
         except RecursionError:
             on_depth()
         return tuple(found)
 
-    def _deliver(self, unit: Unit, other_names: frozenset[str], deliver: _Deliver) -> None:
-        self._deliver_calls(unit, other_names, deliver)
+    def _deliver(self, unit: Unit, deliver: _Deliver) -> None:
+        self._deliver_calls(unit, deliver)
         if self._referred:
             self._deliver_references(unit, deliver)
         if self._losses and may_have_losses(unit.semantics):
@@ -203,10 +201,10 @@ class Dispatcher:
             self._handlers_of_keyword[name] = handlers
         return handlers
 
-    def _deliver_calls(self, unit: Unit, other_names: frozenset[str], deliver: _Deliver) -> None:
-        names = unit.semantics.names
+    def _deliver_calls(self, unit: Unit, deliver: _Deliver) -> None:
+        names, module = unit.semantics.names, unit.semantics.module
         for index in unit.indexes:
-            others = index.aliases | other_names
+            others = index.aliases | module.other_names_called(index.part)
             for call in index.all(ast.Call):
                 function = call.func
                 if isinstance(function, ast.Attribute):

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import cast
 
 from torchlint.frozen import dataclass
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.scopes import AttributeWrite, FunctionNode
 from torchlint.semantics.semantics import Semantics

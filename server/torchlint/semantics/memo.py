@@ -39,6 +39,7 @@ class Memo:
         self._entries: dict[Hashable, _Entry] = {}
         self._frames: list[_Frame] = [_Frame()]
         self._running: set[Hashable] = set()
+        self._tokens: dict[Hashable, object] = {}
         self._version = 0
         #: What answers questions about the version that is analysed now.
         self.asked: object = None
@@ -83,7 +84,8 @@ class Memo:
         entry = self._entries.get(key)
         if entry is not None and self._still_good(entry):
             entry.version = self._version
-            self._frames[-1].reads.update(entry.reads)
+            if len(self._frames) > 1:
+                self._frames[-1].reads.update(entry.reads)
             kept: _T = entry.value
             return kept
         if key in self._running:
@@ -110,6 +112,10 @@ class Memo:
         value = compute()
         cache[key] = value
         return value
+
+    def token(self, value: Hashable) -> object:
+        """An object that stands for ``value`` and all that equals it, in keys whose hash is then found at once."""
+        return self._tokens.setdefault(value, object())
 
     def table(self, name: str) -> dict[Any, Any]:
         """What ``cached`` keeps things in, for those who ask so often that the call counts: a table of one sort of

@@ -6,13 +6,12 @@ Everything that crosses from one part to another goes through ``ModuleFacts.read
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import field
+from collections.abc import Callable, Iterator
 from typing import cast
 
-from torchlint.frozen import dataclass
+from torchlint.semantics.class_facts import ClassFacts, class_facts
+from torchlint.semantics.group_facts import UnitNodes, facts_of
 from torchlint.semantics.index import (
-    PartIndex,
     attributes_read,
     attributes_written,
     index_of,
@@ -21,46 +20,7 @@ from torchlint.semantics.index import (
 )
 from torchlint.semantics.memo import Memo, Read
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode
-from torchlint.syntax import Group, Part, SyntaxModule, parent_of, part_of
-
-
-@dataclass(eq=False)
-class ClassFacts:
-    """A class of this file. ``header`` (the class statement without members, for a top-level class) identifies it."""
-
-    header: ast.ClassDef
-    body: tuple[ast.stmt, ...]
-    methods: dict[str, FunctionNode] = field(default_factory=dict)
-    #: What is written to ``self.<name>`` in any method, and names bound in the class body itself.
-    writes: dict[str, list[AttributeWrite]] = field(default_factory=dict)
-    body_definitions: dict[str, list[Definition]] = field(default_factory=dict)
-    #: The node with all members, for rules that want the whole class; None until members are known.
-    whole: ast.ClassDef | None = None
-
-    @property
-    def name(self) -> str:
-        return self.header.name
-
-    @property
-    def base_names(self) -> Iterator[str]:
-        """The last parts of the names of the base classes."""
-        for base in self.header.bases:
-            target = base.value if isinstance(base, ast.Subscript) else base
-            name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", None)
-            if name is not None:
-                yield name
-
-
-@dataclass(frozen=True, eq=False)
-class UnitNodes:
-    """A piece of the file that rules are run on by itself: a function, a method, a class, or the module's own code."""
-
-    kind: str
-    name: str
-    #: The function, or the class with its members; None for the module's own code.
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None
-    parts: tuple[Part, ...]
-    key: tuple[object, ...]
+from torchlint.syntax import Part, SyntaxModule, part_of
 
 
 class ModuleFacts:
@@ -72,90 +32,52 @@ class ModuleFacts:
         self._definitions: dict[str, list[Definition]] = {}
         self._classes: dict[ast.ClassDef, ClassFacts] = {}
         self._reaching: dict[frozenset[str], frozenset[str]] = {}
-        #: Of sets of names those in which one name is called anywhere in the file.
-        self._leading: dict[frozenset[frozenset[str]], list[frozenset[str]]] = {}
+        #: Of sets of names those in which one name is called anywhere in the file, with all names that lead to them.
+        self._leading: dict[frozenset[frozenset[str]], dict[frozenset[str], frozenset[str]]] = {}
         self._renamed: frozenset[str] | None = None
+        self._others: frozenset[str] | None = None
+        self._names_of_all: dict[Callable[[Part], frozenset[str]], frozenset[str]] = {}
         self._callers_by_name: dict[str, list[Part]] = {}
         self._read_names: tuple[set[str], set[str], set[str]] | None = None
         self.star_imports: tuple[str, ...] = ()
+        self._units: tuple[UnitNodes, ...] = ()
         self._collect()
-        self._units = tuple(self._make_units())
         memo.begin(self._look_up)
 
     def _collect(self) -> None:
+        own: list[Part] = []
+        units: list[UnitNodes] = []
         stars: list[str] = []
         for group in self.syntax.groups:
-            facts = _group_class(group)
-            if facts is not None:
-                self._classes[facts.header] = facts
-                definition = index_of(group.parts[0]).top.definitions[facts.name][-1]
-                self._definitions.setdefault(facts.name, []).append(definition)
-                for statement in facts.body:
-                    statement._parent = facts.header  # type: ignore[attr-defined]
-                continue
-            for part in group.parts:
-                top = index_of(part).top
-                stars.extend(top.star_imports)
-                for name, definitions in top.definitions.items():
-                    self._definitions.setdefault(name, []).extend(definitions)
+            facts = facts_of(group)
+            for definition in facts.definitions:
+                self._definitions.setdefault(definition.name, []).append(definition)
+            if facts.class_facts is not None:
+                self._classes[facts.class_facts.header] = facts.class_facts
+            if facts.units:
+                units += facts.units
+            else:
+                own += group.parts
+                stars += facts.star_imports
         self.star_imports = tuple(stars)
+        self._units = (*units, UnitNodes("module", "<module>", None, tuple(own), ("unit", "<module>", *own)))
 
     def _look_up(self, read: Read) -> object:
-        kind = read[0]
-        if kind == "definitions":
-            return tuple(self._definitions.get(read[1], ()))
-        if kind == "stars":
-            return self.star_imports
-        if kind == "imports":
-            return tuple(self.imports())
-        if kind == "imported":
-            return self._imported_from(read[1])
-        if kind == "name read":
-            return any(read[1] in names_read(part) for group in self.syntax.groups for part in group.parts)
-        if kind == "name uses":
-            return tuple(self._uses_of_name(read[1]))
-        if kind == "own code":
-            return self._units[-1].parts
-        if kind == "calls":
-            return tuple(self._calls_of(read[1]))
-        if kind == "keyword":
-            return any(read[1] in keywords_passed(part) for group in self.syntax.groups for part in group.parts)
-        if kind == "attribute read":
-            return read[1] in self._attributes_read()[read[2]]
-        if kind == "any attribute read":
-            return not read[1].isdisjoint(self._attributes_read()[0])
-        if kind == "own attribute":
-            return any(read[1] in facts.writes for facts in self._classes.values())
-        if kind == "attribute written":
-            return any(read[1] in attributes_written(part) for group in self.syntax.groups for part in group.parts)
-        if kind == "base":
-            return any(read[1] in facts.base_names for facts in self._classes.values())
-        if kind == "reaches":
-            return self._reaches(read[1], read[2])
-        if kind == "mentions":
-            return read[1] in self._imported_tails() or read[1] in self._callers()
-        if kind == "mentions any":
-            return not (read[1].isdisjoint(self._callers()) and read[1].isdisjoint(self._imported_tails()))
-        if kind == "leading":
-            return self._reaching_names(read[1])
-        if kind == "reached":
-            return self._reached(read[1], read[2])
-        facts = self._classes.get(read[1])
-        if facts is None:
-            return None
-        if kind == "method":
-            return facts.methods.get(read[2])
-        if kind == "methods":
-            return tuple(facts.methods.values())
-        if kind == "writes":
-            return tuple(facts.writes.get(read[2], ()))
-        if kind == "attributes":
-            return tuple(facts.writes)
-        if kind == "body":
-            return tuple(facts.body_definitions.get(read[2], ()))
-        if kind == "class":
-            return facts
-        raise KeyError(kind)
+        return _ANSWERS[read[0]](self, *read[1:])
+
+    def _parts(self) -> Iterator[Part]:
+        for group in self.syntax.groups:
+            yield from group.parts
+
+    def _all_of(self, names_in: Callable[[Part], frozenset[str]]) -> frozenset[str]:
+        """The names that ``names_in`` gives for any part."""
+        if names_in not in self._names_of_all:
+            self._names_of_all[names_in] = frozenset().union(*map(names_in, self._parts()))
+        return self._names_of_all[names_in]
+
+    def _of_class(self, header: ast.ClassDef, of: Callable[[ClassFacts], object]) -> object:
+        facts = self._classes.get(header)
+        return of(facts) if facts is not None else None
 
     # -- what may be asked ------------------------------------------------------------------------------------------
 
@@ -169,17 +91,16 @@ class ModuleFacts:
         found: tuple[str, ...] = self.memo.read(("stars",))
         return found
 
-    def other_names(self) -> frozenset[str]:
-        """Names of the module's top level that stand for something with another name: ``import x as y``, ``y = x``."""
-        found: set[str] = set()
-        for name, definitions in self._definitions.items():
-            for definition in definitions:
-                renamed = definition.kind is Binding.IMPORT and definition.imported.rpartition(".")[2] != name
-                value = definition.value
-                assigned = definition.kind is Binding.ASSIGNMENT and isinstance(value, ast.Name | ast.Attribute)
-                if renamed or assigned:
-                    found.add(name)
-        return frozenset(found)
+    def other_names_called(self, part: Part) -> frozenset[str]:
+        """Of the names by which a part calls anything those that the top level binds to something with another name:
+        ``import x as y``, ``y = x``."""
+        found: frozenset[str] = self.memo.read(("other names called", part))
+        return found
+
+    def _other_names(self) -> frozenset[str]:
+        if self._others is None:
+            self._others = frozenset().union(*(facts_of(group).other_names for group in self.syntax.groups))
+        return self._others
 
     def imports(self) -> Iterator[tuple[str, str]]:
         """(name, dotted name) of each name that the top level imports and binds to nothing else.
@@ -292,8 +213,12 @@ class ModuleFacts:
 
     def _reached(self, part: Part, wanted: frozenset[frozenset[str]]) -> frozenset[frozenset[str]]:
         if wanted not in self._leading:
-            self._leading[wanted] = [called for called in wanted if not called.isdisjoint(self._callers())]
-        return frozenset(called for called in self._leading[wanted] if self._reaches(part, called))
+            called_here = self._callers()
+            self._leading[wanted] = {
+                called: self._reaching_names(called) for called in wanted if not called.isdisjoint(called_here)
+            }
+        calls = index_of(part).called
+        return frozenset(called for called, names in self._leading[wanted].items() if not names.isdisjoint(calls))
 
     def _attributes_read(self) -> tuple[set[str], set[str], set[str]]:
         """The attribute names read in any part, as ``attributes_read`` tells them of one."""
@@ -404,89 +329,38 @@ class ModuleFacts:
         """The pieces on which rules run, in the order of the source; the module's own code comes last."""
         return self._units
 
-    def _make_units(self) -> Iterator[UnitNodes]:
-        own: list[Part] = []
-        for group in self.syntax.groups:
-            if _group_class(group) is not None:
-                yield from _class_units(group)
-            elif len(group.body) == 1 and isinstance(group.body[0], ast.FunctionDef | ast.AsyncFunctionDef):
-                function = group.body[0]
-                yield UnitNodes("function", function.name, function, group.parts, ("unit", function))
-            else:
-                own.extend(group.parts)
-        yield UnitNodes("module", "<module>", None, tuple(own), ("unit", "<module>", *own))
 
-
-def class_facts(
-    header: ast.ClassDef, body: tuple[ast.stmt, ...], indexes: tuple[PartIndex, ...], whole: ast.ClassDef | None
-) -> ClassFacts:
-    facts = ClassFacts(header, body, whole=whole)
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            facts.methods[statement.name] = statement
-    for index in indexes:
-        own = index.scopes.get(header)
-        tops = [own] if own is not None else [index.top]
-        for scope in tops:
-            for name, definitions in scope.definitions.items():
-                facts.body_definitions.setdefault(name, []).extend(definitions)
-        for function, scope in index.scopes.items():
-            method = _method_of(function, facts)
-            if method is None:
-                continue
-            self_name = first_parameter(method)
-            for write in scope.writes:
-                if self_name is not None and write.base == self_name:
-                    facts.writes.setdefault(write.name, []).append(write)
-    return facts
-
-
-def first_parameter(function: FunctionNode) -> str | None:
-    """``self`` as the method spells it; None for a method without one."""
-    arguments = function.args.posonlyargs or function.args.args
-    return arguments[0].arg if arguments else None
-
-
-def _method_of(node: ast.AST, facts: ClassFacts) -> FunctionNode | None:
-    """The method of the class in which a scope's node stands (nested functions see the same ``self``)."""
-    current: ast.AST | None = node
-    while current is not None:
-        if isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef) and facts.methods.get(current.name) is current:
-            return current
-        if isinstance(current, ast.ClassDef):
-            return None
-        current = parent_of(current)
-    return None
-
-
-def _group_class(group: Group) -> ClassFacts | None:
-    if "_class" not in group.__dict__:
-        group.__dict__["_class"] = _make_group_class(group)
-    return cast("ClassFacts | None", group.__dict__["_class"])
-
-
-def _make_group_class(group: Group) -> ClassFacts | None:
-    if len(group.body) != 1 or not isinstance(group.body[0], ast.ClassDef):
-        return None
-    whole = group.body[0]
-    indexes = tuple(index_of(part) for part in group.parts)
-    if len(group.parts) == 1:
-        return class_facts(whole, tuple(whole.body), indexes, whole)
-    header = cast("ast.ClassDef", group.parts[0].body[0])
-    return class_facts(header, tuple(whole.body), indexes[1:], whole)
-
-
-def _class_units(group: Group) -> Iterator[UnitNodes]:
-    whole = cast("ast.ClassDef", group.body[0])
-    if len(group.parts) == 1:
-        yield UnitNodes("class", whole.name, whole, group.parts, ("unit", whole))
-        return
-    yield UnitNodes("class", whole.name, whole, (), ("unit", "class", whole))
-    rest: list[Part] = [group.parts[0]]
-    for part in group.parts[1:]:
-        body = part.body
-        if len(body) == 1 and isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef):
-            yield UnitNodes("method", f"{whole.name}.{body[0].name}", body[0], (part,), ("unit", body[0]))
-        else:
-            rest.append(part)
-    yield UnitNodes("class body", whole.name, None, tuple(rest), ("unit", "body", *rest))
+_Look = Callable[..., object]
+#: What each sort of read gives, by what follows its name in the read.
+_ANSWERS: dict[str, _Look] = {
+    "definitions": lambda self, name: tuple(self._definitions.get(name, ())),
+    "stars": lambda self: self.star_imports,
+    "imports": lambda self: tuple(self.imports()),
+    "imported": lambda self, last_names: self._imported_from(last_names),
+    "other names called": lambda self, part: self._other_names() & index_of(part).called,
+    "name read": lambda self, name: name in self._all_of(names_read),
+    "name uses": lambda self, name: tuple(self._uses_of_name(name)),
+    "own code": lambda self: self._units[-1].parts,
+    "calls": lambda self, name: tuple(self._calls_of(name)),
+    "keyword": lambda self, name: name in self._all_of(keywords_passed),
+    "attribute read": lambda self, name, sort: name in self._attributes_read()[sort],
+    "any attribute read": lambda self, names: not names.isdisjoint(self._attributes_read()[0]),
+    "own attribute": lambda self, name: any(name in facts.writes for facts in self._classes.values()),
+    "attribute written": lambda self, name: name in self._all_of(attributes_written),
+    "base": lambda self, name: any(name in facts.base_names for facts in self._classes.values()),
+    "mentions": lambda self, name: name in self._imported_tails() or name in self._callers(),
+    "mentions any": lambda self, names: (
+        not (names.isdisjoint(self._callers()) and names.isdisjoint(self._imported_tails()))
+    ),
+    "leading": lambda self, called: self._reaching_names(called),
+    "reaches": lambda self, part, called: self._reaches(part, called),
+    "reached": lambda self, part, wanted: self._reached(part, wanted),
+    "class": lambda self, header: self._classes.get(header),
+    "method": lambda self, header, name: self._of_class(header, lambda facts: facts.methods.get(name)),
+    "methods": lambda self, header: self._of_class(header, lambda facts: tuple(facts.methods.values())),
+    "writes": lambda self, header, name: self._of_class(header, lambda facts: tuple(facts.writes.get(name, ()))),
+    "attributes": lambda self, header: self._of_class(header, lambda facts: tuple(facts.writes)),
+    "body": lambda self, header, name: self._of_class(
+        header, lambda facts: tuple(facts.body_definitions.get(name, ()))
+    ),
+}

@@ -7,12 +7,13 @@ import builtins
 from collections.abc import Sequence
 
 from torchlint import torch_api
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.index import index_of
 from torchlint.semantics.inference import KindInference
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import UNKNOWN, literal_of
 from torchlint.semantics.memo import Memo
-from torchlint.semantics.module import ModuleFacts, first_parameter
+from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.names import NameResolver
 from torchlint.semantics.nodes import (
     argument,

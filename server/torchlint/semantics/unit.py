@@ -11,8 +11,8 @@ from torchlint.frozen import dataclass
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.expansion import Expander
 from torchlint.semantics.flow import EMPTY, Flow, only_passes_on
+from torchlint.semantics.group_facts import UnitNodes
 from torchlint.semantics.index import PartIndex, index_of
-from torchlint.semantics.module import UnitNodes
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.tracing import Tracer

@@ -64,16 +64,30 @@ def since(name: str) -> str:
 
 
 @cache
-def resembling(name: str) -> tuple[str, ...]:
-    """What may have been meant by an unknown name: the closest name of the module first, then the same name in other
-    modules of torch."""
-    module, _, last = name.rpartition(".")
+def _folded_names(module: str) -> dict[str, str]:
+    """The names of a module that were not renamed, by how they are spelled without case and underscores."""
     folded: dict[str, str] = {}
     for known in sorted(_names(module), key=lambda item: (item.islower(), item)):
         if versioned_name(f"{module}.{known}") is None:
             folded.setdefault(known.lower().replace("_", ""), known)
+    return folded
+
+
+def _may_be_alike(one: str, other: str) -> bool:
+    """Told of most names before they are compared: they are too long or short, or begin and end in other ways."""
+    ends = one[:1] == other[:1] or one[-2:] == other[-2:]
+    return ends and 2 * min(len(one), len(other)) >= _ALIKE * (len(one) + len(other))
+
+
+@cache
+def resembling(name: str) -> tuple[str, ...]:
+    """What may have been meant by an unknown name: the closest name of the module first, then the same name in other
+    modules of torch."""
+    module, _, last = name.rpartition(".")
+    folded = _folded_names(module)
     wanted = last.lower().replace("_", "")
-    close = [wanted] if wanted in folded else difflib.get_close_matches(wanted, folded, n=2, cutoff=_ALIKE)
+    near = [known for known in folded if _may_be_alike(known, wanted)]
+    close = [wanted] if wanted in folded else difflib.get_close_matches(wanted, near, n=2, cutoff=_ALIKE)
     elsewhere = (other for other in sorted(indexed_modules(), key=len) if other != module and last in _names(other))
     return (*(f"{module}.{folded[match]}" for match in close), *(f"{other}.{last}" for other in elsewhere))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.index import index_of
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics

@@ -14,9 +14,9 @@ from torchlint.idioms.modules.module_looks import LOOKS, only_counts, only_looks
 from torchlint.idioms.training.parameter_copies import parameter_copies
 from torchlint.regex import regex
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import enclosing_function, is_static, nodes_within, scope_at
 from torchlint.semantics.scopes import Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics

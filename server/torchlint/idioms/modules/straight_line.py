@@ -6,8 +6,8 @@ import ast
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics

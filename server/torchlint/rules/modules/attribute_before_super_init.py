@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics

@@ -7,7 +7,7 @@ from torchlint import torch_api
 from torchlint.idioms.modules.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
-from torchlint.semantics.module import first_parameter
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.nodes import (
     argument,
     default_of,

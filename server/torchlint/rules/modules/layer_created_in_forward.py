@@ -8,8 +8,8 @@ from torchlint.fixes import Editor
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.modules.training_guard import depends_on_mode, is_deliberate_noise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import enclosing_function, is_static, nodes_within
 from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.unit import Unit

@@ -7,8 +7,8 @@ from typing import cast
 from torchlint import torch_api
 from torchlint.idioms.values.creations import creation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import is_static, nodes_within, shortened
 from torchlint.semantics.scopes import Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics

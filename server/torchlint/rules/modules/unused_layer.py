@@ -10,8 +10,8 @@ from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import ClassView, self_attributes
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import element_of, enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics

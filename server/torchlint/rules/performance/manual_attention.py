@@ -7,9 +7,9 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.idioms.values.attention import Attention, Masking, Scaling, attention_at, is_query_width
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_operation
+from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.module import first_parameter
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
