@@ -40,6 +40,11 @@ class Ref:
         return path.partition("@")[0] + path.partition("@")[2].lstrip("0123456789") if "@" in path else path
 
 
+def is_within(path: str, holder: str) -> bool:
+    """Whether the path of a ``Ref`` is that of an object, or of something that the object holds."""
+    return bool(holder) and (path == holder or path.startswith((f"{holder}.", f"{holder}[")))
+
+
 def unknown_kind() -> None:
     """The kind of an object of which nothing is known."""
     return

@@ -11,11 +11,11 @@ from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import given_arguments
 from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.gradient_actions import called_name, is_backward
-from torchlint.idioms.training.vocabulary import Place, Training, is_within
+from torchlint.idioms.training.vocabulary import Place, Training
 from torchlint.regex import regex
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
 from torchlint.semantics.element_kinds import builtin_called
-from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, unknown_kind
+from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, is_within, unknown_kind
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.nodes import argument, nodes_within

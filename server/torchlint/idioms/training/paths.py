@@ -100,8 +100,3 @@ def assigned_to(node: ast.AST) -> ast.expr | None:
             return target
         case _:
             return None
-
-
-def is_within(path: str, holder: str) -> bool:
-    """Whether a path is that of an object, or of something that the object holds."""
-    return bool(holder) and (path == holder or path.startswith((f"{holder}.", f"{holder}[")))

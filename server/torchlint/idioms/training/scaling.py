@@ -7,7 +7,7 @@ from enum import Enum, auto
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Training
-from torchlint.semantics.flow import Action, Ref
+from torchlint.semantics.flow import Action, Ref, is_within
 
 
 class Scaling(Enum):
@@ -66,4 +66,4 @@ def scaling_of(found: Training, action: Action) -> ScalerAction:
 
 def is_handed(action: Action, scaler: str) -> bool:
     """Whether an action is given the scaler of this path, or what holds it."""
-    return any(item.path and (item.path == scaler or scaler.startswith(f"{item.path}.")) for item in action.arguments)
+    return any(is_within(scaler, item.path) for item in action.arguments)

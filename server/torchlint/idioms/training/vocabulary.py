@@ -22,7 +22,7 @@ from torchlint.idioms.training.gradient_actions import (
     is_foreign_backward,
 )
 from torchlint.regex import regex
-from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children
+from torchlint.semantics.flow import Action, Flow, Followed, Loop, Ref, Within, actions, children, is_within
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.pruning import Pruner
@@ -348,10 +348,10 @@ class Training:
         name = called_name(action)
         if HARMLESS.search(name) or self.is_scaler(receiver):
             return False
-        on_holder = receiver is not None and action.verb not in ("?", "()") and _holds(receiver.path, optimizer.path)
+        on_holder = receiver is not None and action.verb not in ("?", "()") and is_within(optimizer.path, receiver.path)
         if on_holder and not _HARMLESS_METHODS.match(action.verb) and not self.is_attribute_call(action):
             return True
-        return any(_holds(item.path, optimizer.path) for item in action.arguments)
+        return any(is_within(optimizer.path, item.path) for item in action.arguments)
 
     def is_attribute_call(self, action: Action) -> bool:
         """Whether ``self.model(x)`` calls what an attribute holds: that is not given ``self``."""
@@ -388,13 +388,3 @@ def _differ_by_name(one: str, other: str) -> bool:
     if "[]" in one or "[]" in other or one == other:
         return False
     return one[0] == other[0] and not is_within(one, other) and not is_within(other, one)
-
-
-def is_within(path: str, holder: str) -> bool:
-    """Whether a path denotes what ``holder`` denotes, or a part of it."""
-    return path == holder or path.startswith((f"{holder}.", f"{holder}["))
-
-
-def _holds(holder: str, path: str) -> bool:
-    """Whether an object is, or may be reached from, what ``holder`` denotes."""
-    return bool(holder) and is_within(path, holder)

@@ -9,7 +9,7 @@ from torchlint.idioms.training.gradient_actions import is_clip
 from torchlint.idioms.training.scaling import Scaling, scaling_of
 from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics.flow import Action, Ref
+from torchlint.semantics.flow import Action, Ref, is_within
 from torchlint.semantics.nodes import enclosing_function, nodes_within, statement_of
 from torchlint.semantics.typestate import Automaton, violations
 from torchlint.semantics.unit import Root, Unit
@@ -186,7 +186,7 @@ def _is_of_other(given: str, optimizer: Optimizer) -> bool:
     """Whether what is clipped is certainly not what the optimizer has."""
     if not given or optimizer.modules is None:
         return False
-    return not any(given == module or given.startswith(f"{module}.") for module in optimizer.modules)
+    return not any(is_within(given, module) for module in optimizer.modules)
 
 
 def _is_proven(scaler: Ref) -> bool:

@@ -14,7 +14,7 @@ from torchlint.idioms.training.graph_sources import Sources, sources_of
 from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
-from torchlint.semantics.flow import Action, Ref, unknown_kind
+from torchlint.semantics.flow import Action, Ref, is_within, unknown_kind
 from torchlint.semantics.repeated_tests import with_repeated_tests_joined
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.typestate import Automaton, Violation, violations
@@ -205,10 +205,7 @@ def _loss(semantics: Semantics, backward: Action) -> ast.expr | None:
 
 def _trains(optimizer: Optimizer, path: str) -> bool:
     """Whether an optimizer has the parameters of what a path denotes, or of a part of it."""
-    return any(
-        path == module or path.startswith(f"{module}.") or module.startswith(f"{path}.")
-        for module in optimizer.modules or ()
-    )
+    return any(is_within(path, module) or is_within(module, path) for module in optimizer.modules or ())
 
 
 def _is_second_order(found: Training) -> bool:

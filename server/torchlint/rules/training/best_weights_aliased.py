@@ -8,7 +8,7 @@ from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.modes import forwards
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics.flow import Action, Loop, actions
+from torchlint.semantics.flow import Action, Loop, actions, is_within
 from torchlint.semantics.nodes import contains, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
@@ -96,7 +96,7 @@ class BestWeightsAliased(Rule):
             if action.verb != "state_dict" or action.receiver is None or not isinstance(action.node, ast.Call):
                 continue
             kind, path = action.receiver.kind, action.receiver.path
-            trained = any(path == module or path.startswith(f"{module}.") for module in modules)
+            trained = any(is_within(path, module) for module in modules)
             if not trained and not (kind is not None and kind.is_module):
                 continue
             target = _kept_in(action.node)

@@ -11,12 +11,12 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.freezing import freezes, frozen_attributes, is_told_false
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.lightning import is_lightning_module
-from torchlint.idioms.training.paths import is_within, path_when_returned
+from torchlint.idioms.training.paths import path_when_returned
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class, on_flow
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.flow import Action, Ref
+from torchlint.semantics.flow import Action, Ref, is_within
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.semantics import Semantics

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from torchlint.finding import Severity
 from torchlint.idioms.training.constructors import constructor_actions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
-from torchlint.idioms.training.paths import assigned_to, is_within, modules_at_root, path_at_root
+from torchlint.idioms.training.paths import assigned_to, modules_at_root, path_at_root
 from torchlint.idioms.training.vocabulary import BUILT, STEP, Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics.flow import Action
+from torchlint.semantics.flow import Action, is_within
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, statement_of
 from torchlint.semantics.semantics import Semantics

@@ -13,12 +13,11 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import called_name, is_backward
 from torchlint.idioms.training.lightning import is_lightning_module
 from torchlint.idioms.training.modes import Forwards, is_without_grad, may_be_without_grad
-from torchlint.idioms.training.paths import is_within
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_flow
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.flow import Action, Loop
+from torchlint.semantics.flow import Action, Loop, is_within
 from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, FunctionNode
 from torchlint.semantics.semantics import Semantics

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.training.frameworks import Duty, owned_duties
-from torchlint.idioms.training.paths import assigned_to, is_within, path_at_root
+from torchlint.idioms.training.paths import assigned_to, path_at_root
 from torchlint.idioms.training.vocabulary import BUILT, ESCAPE, STEP, Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
-from torchlint.semantics.flow import Action
+from torchlint.semantics.flow import Action, is_within
 from torchlint.semantics.kinds import What
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
