@@ -22,6 +22,12 @@ _AFTER_STATEMENT = regex(r"on line (\d+)")
 _OPENS_SUITE = regex(r"[ \t]*(?:async[ \t]+)?(?:if|for|while|with|try|else|elif|except|finally|match|case)\b")
 _OPENS_DEFINITION = regex(r"[ \t]*(?:(?:async[ \t]+)?def|class)\b")
 _BODIES = ("body", "orelse", "finalbody")
+_CLAUSES = ("handlers", "cases")
+#: Statements that hold statements.
+_HOLDERS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With),
+    *(ast.AsyncWith, ast.Try, getattr(ast, "TryStar", ast.Try), ast.Match),
+)
 _LINES = regex(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
@@ -61,12 +67,19 @@ def parse_with_recovery(text: str) -> Recovered:
 
 def _drop_placeholders(tree: ast.Module, broken: set[int]) -> None:
     """Take out each ``pass`` that stands for a broken statement (rows from 0), except where it is all of a body."""
-    for node in ast.walk(tree):
+    holders: list[ast.AST] = [tree]
+    while holders:
+        node = holders.pop()
         for field in _BODIES:
             body = getattr(node, field, None)
-            if isinstance(body, list) and len(body) > 1:
+            if not body:
+                continue
+            if len(body) > 1:
                 kept = [one for one in body if not (isinstance(one, ast.Pass) and one.lineno - 1 in broken)]
                 body[:] = kept or body[:1]
+            holders += [one for one in body if isinstance(one, _HOLDERS)]
+        for field in _CLAUSES:
+            holders += getattr(node, field, ())
 
 
 def tree_of(text: str) -> ast.Module | None:
