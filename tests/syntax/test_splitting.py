@@ -36,7 +36,9 @@ LAYOUTS = {
     "empty": "",
     "comment only": "# nothing\n\n",
     "matrix product": "x = (a\n@ b)\ny = 1\n",
-    "comments above": "# one\n# two\nx = 1\n\n# three\nclass A:\n    # four\n    # five\n    @d\n    def f(self): pass\n",
+    "comments above": (
+        "# one\n# two\nx = 1\n\n# three\nclass A:\n    # four\n    # five\n    @d\n    def f(self): pass\n"
+    ),
     "backslash above": "\\\nx = 1\nclass A:\n    \\\n    def f(self): pass\n",
     "match": "match x:\n    case [1, *rest]:\n        pass\n    case {'a': b}:\n        pass\n",
     "decorator over lines": "@f(\n    1,\n)\ndef g():\n    pass\n",
@@ -93,8 +95,10 @@ def _described(module: SyntaxModule) -> list[object]:
     for part in (part for group in module.groups for part in group.parts):
         index_of(part)
     return [
-        (start, row, group.rows, group.row_count, [_placed(statement) for statement in group.body])
-        + tuple((part.text, part.kind, part.lead, [_placed(one) for one in part.body]) for part in group.parts)
+        (
+            (start, row, group.rows, group.row_count, [_placed(statement) for statement in group.body]),
+            *((part.text, part.kind, part.lead, [_placed(one) for one in part.body]) for part in group.parts),
+        )
         for start, row, group in zip(module.starts, module.rows, module.groups, strict=True)
     ]
 
