@@ -135,6 +135,7 @@ PIECES = st.sampled_from(
         "'",
         '"""',
         "    def g(self): pass\n",
+        "    else:\n        w = 4\n",
         "😀",
         "\r\n",
         "\f",
@@ -154,6 +155,12 @@ def test_an_edited_version_is_the_cold_one(before: list[str], after: list[str], 
     assert trees(version) == trees(cold)
     assert (version.starts, version.rows) == (cold.starts, cold.rows)
     assert list(version.problems()) == list(cold.problems())
+
+
+def test_a_class_whose_members_are_all_clauses_is_a_statement_that_does_not_parse() -> None:
+    module = parse_module("x = 1\nclass A:\n    else:\n        y = 2\nz = 3\n")
+    assert [row for row, _ in module.problems()] == [2]
+    assert [type(statement).__name__ for statement in module.body] == ["Assign", "ClassDef", "Assign"]
 
 
 def test_an_edit_keeps_the_trees_of_all_other_members() -> None:

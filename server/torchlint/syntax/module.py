@@ -9,15 +9,20 @@ from dataclasses import field
 from itertools import islice
 
 from torchlint.frozen import dataclass
-from torchlint.regex import regex
+from torchlint.syntax.edited import Edit, edited_class
 from torchlint.syntax.group import Group, assembled
-from torchlint.syntax.lexing import LogicalLine, count_rows, logical_lines, suspicious_strings
+from torchlint.syntax.lexing import (
+    CLAUSES,
+    LogicalLine,
+    count_rows,
+    logical_lines,
+    margin_width,
+    suspicious_strings,
+    with_comments_above,
+)
 from torchlint.syntax.part import Part, PartKind, parse_class_header, parse_member, parse_statement
 from torchlint.syntax.whole import whole_groups
 
-#: Words that continue a compound statement at the same indentation.
-_CLAUSES = frozenset({"else", "elif", "except", "finally"})
-_MARGIN = regex(r"[ \t]*")
 #: How many strings are tried for the one that was left open.
 _MOST_STRINGS = 8
 #: More rows than this that do not parse suggest a string that was left open somewhere above.
@@ -102,12 +107,35 @@ def _parse_once(text: str, previous: SyntaxModule | None) -> SyntaxModule:
     if previous.closed >= 0:  # its cuts are not those of a text in which the string is closed
         return _module(text, [], [], [], None, 0, previous.groups)
     kept = _common_prefix(previous.text, text)
+    tail = _common_suffix(previous.text, text, kept)
+    return _in_one_class(text, previous, kept, tail) or _from_change(text, previous, kept, tail)
+
+
+def _in_one_class(text: str, previous: SyntaxModule, kept: int, tail: int) -> SyntaxModule | None:
+    """The version in which only members of one class have changed; None where that is not sure."""
+    number = bisect_right(previous.starts, kept) - 1
+    if number < 0:
+        return None
+    old, start, row = previous.groups[number], previous.starts[number], previous.rows[number]
+    shift = len(text) - len(previous.text)
+    new = edited_class(Edit(text, kept, len(previous.text) - tail, shift), old, start, row)
+    if new is None:
+        return None
+    row_shift = new.row_count - old.row_count
+    return SyntaxModule(
+        text,
+        (*previous.groups[:number], new, *previous.groups[number + 1 :]),
+        (*previous.starts[: number + 1], *(start + shift for start in previous.starts[number + 1 :])),
+        (*previous.rows[: number + 1], *(row + row_shift for row in previous.rows[number + 1 :])),
+    )
+
+
+def _from_change(text: str, previous: SyntaxModule, kept: int, tail: int) -> SyntaxModule:
     # The group in which the texts part may have grown out of the one before it (an `else:` typed below an `if`).
     first = max(bisect_right(previous.starts, kept) - 2, 0)
     groups = list(previous.groups[:first])
     starts = list(previous.starts[:first])
     rows = list(previous.rows[:first])
-    tail = _common_suffix(previous.text, text, kept)
     return _module(text, groups, starts, rows, previous, tail)
 
 
@@ -146,7 +174,7 @@ def _module(
         starts_statement = _starts_statement(line, pending)
         index = None
         if starts_statement:
-            place = _with_comments_above(text, line.start, line.row, pending[-1].end if pending else position, ends)
+            place = with_comments_above(text, line.start, line.row, pending[-1].end if pending else position, ends)
             if pending:
                 _append(text, groups, starts, rows, begin, pending, place[0], reusable)
                 pending = []
@@ -171,23 +199,7 @@ def _starts_statement(line: LogicalLine, pending: list[LogicalLine]) -> bool:
         return not pending
     if not pending:
         return True
-    return line.word not in _CLAUSES and pending[-1].word != "@"
-
-
-def _with_comments_above(text: str, start: int, row: int, floor: int, ends: tuple[int, ...] = ()) -> tuple[int, int]:
-    """Offset and row at which the statement at ``start`` begins with the comments right above it: not before the
-    offset ``floor``, nor in another cell of a notebook."""
-    if ends:
-        earlier = bisect_right(ends, start)
-        floor = max(floor, ends[earlier - 1]) if earlier else floor
-    comment = text[start : start + _width(text, start)] + "#"
-    while start > floor:
-        above = max(text.rfind("\n", floor, start - 1) + 1, floor)
-        if not text.startswith(comment, above):
-            break
-        row -= count_rows(text, above, start)
-        start = above
-    return start, row
+    return line.word not in CLAUSES and pending[-1].word != "@"
 
 
 def _append(
@@ -228,12 +240,14 @@ def _class_group(text: str, begin: tuple[int, int], lines: list[LogicalLine], re
     cuts: list[tuple[int, int]] = []
     previous = lines[header]
     for line in members:
-        starts = line.indent == indent and line.word not in _CLAUSES
+        starts = line.indent == indent and line.word not in CLAUSES
         if starts and (previous.word != "@" or previous.indent != indent):
             start, row = line.start - origin, line.row - first_row
-            cuts.append(_with_comments_above(text, start, row, previous.end - origin))
+            cuts.append(with_comments_above(text, start, row, previous.end - origin))
         previous = line
-    margin = text[members[0].start - origin :][: _width(text, members[0].start - origin)]
+    if not cuts:  # only an `else:` or the like, without what it belongs to
+        return None
+    margin = text[members[0].start - origin :][: margin_width(text, members[0].start - origin)]
     head = reusable.part(text[: cuts[0][0]], "header", lambda piece: parse_class_header(piece, margin))
     if len(head.body) != 1 or not isinstance(head.body[0], ast.ClassDef):
         return None
@@ -246,11 +260,6 @@ def _class_group(text: str, begin: tuple[int, int], lines: list[LogicalLine], re
         rows.append(row)
         body.extend(part.body)
     return Group(text, tuple(parts), tuple(rows), (assembled(head.body[0], body),), count_rows(text, 0, len(text)))
-
-
-def _width(text: str, start: int) -> int:
-    match = _MARGIN.match(text, start)
-    return match.end() - start if match is not None else 0
 
 
 class _Reusable:
