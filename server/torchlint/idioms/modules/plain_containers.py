@@ -99,13 +99,16 @@ def _may_be_container(value: ast.expr | None, semantics: Semantics) -> bool:
 
 def _leaves_plain(write: AttributeWrite, name: str, plain: AttributeWrite, making: frozenset[FunctionNode]) -> bool:
     """Whether an attribute can still be the plain container after another write: it gets None, in another method a
-    part of itself, or this is the other way through an `if`."""
+    part of itself or something new, or this is the other way through an `if`. A list of what a method was given
+    (``self.inputs = [inputs]``) takes the place of what only held the place."""
     value = write.value
     if _is_none(value):
         return True
     if _outer_method(write.statement) not in making:
         whole = value.value if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) else value
-        return isinstance(whole, ast.List) or (isinstance(whole, ast.Attribute) and whole.attr == name)
+        if isinstance(whole, ast.List):
+            return not any(isinstance(element, ast.Name) for element in whole.elts)
+        return isinstance(whole, ast.Attribute) and whole.attr == name
     return _are_exclusive(write.statement, plain.statement)
 
 

@@ -111,7 +111,9 @@ class UnregisteredSubmodules(Rule):
                 continue
             if container.display is not container.write.value and is_stated(container.display, _HIDDEN):
                 continue
-            if all(kind.what is What.PARAMETER for _, kind in hidden) and _hands_out(container.name, view):
+            if all(kind.what is What.PARAMETER for _, kind in hidden) and (
+                _hands_out(container.name, view) or _is_only_counted(container, view)
+            ):
                 continue
             yield self._diagnosis(container, hidden, view)
 
@@ -203,6 +205,20 @@ def _hands_out(name: str, view: ClassView) -> bool:
             if isinstance(inner, ast.Attribute) and inner.attr == name:
                 return True
     return False
+
+
+def _is_only_counted(container: PlainContainer, view: ClassView) -> bool:
+    """Whether the class asks how many there are and nothing else: no number is computed with them."""
+    grown = {
+        call.func.value
+        for call in container.growth
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+    }
+    uses = [read for read in view.reads(container.name) if read not in grown]
+    return bool(uses) and all(
+        isinstance(call := parent_of(use), ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "len"
+        for use in uses
+    )
 
 
 # -- elements -------------------------------------------------------------------------------------------------------

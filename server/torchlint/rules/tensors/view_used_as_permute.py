@@ -56,7 +56,7 @@ class ViewUsedAsPermute(Rule):
 
     Shapes with other sizes than those of the tensor, or with products of them, regroup elements on purpose. So does
     code that cuts windows, where the tensor or its sizes were changed in between, and code that views the result once
-    more or moves its axes at once, as the shift of relative positions does.
+    more, moves its axes at once or has padded it before, as the shift of relative positions does.
 
     ## References
 
@@ -100,6 +100,8 @@ class ViewUsedAsPermute(Rule):
         order = _as_permutation([None if axis is None else axis[0] for axis in axes], given)
         sources = [axis[1] for axis in axes if axis is not None]
         if order is None or not sources or not _all_axes(sources, len(order)) or _is_viewed_again(call):
+            return
+        if _is_padded(semantics, tensor):
             return
         shown = ast.unparse(tensor)
         written = ", ".join(ast.unparse(size) for size in given)
@@ -165,6 +167,13 @@ def _is_viewed_again(call: ast.Call) -> bool:
         and any(isinstance(item, ast.Name) and item.id in names for item in (*later.args[:1], _receiver(later)))
         for later in nodes_within(function, ast.Call)
     )
+
+
+def _is_padded(semantics: Semantics, tensor: ast.expr) -> bool:
+    """Whether a tensor comes right out of a padding: one number more a row, and the rows are cut anew, is how scores
+    of relative positions are shifted."""
+    value = semantics.value_of(tensor)
+    return isinstance(value, ast.Call) and semantics.is_named(value.func, "torch.nn.functional.pad")
 
 
 def _receiver(call: ast.Call) -> ast.expr:
