@@ -165,9 +165,9 @@ class BackwardAfterStepOnOldGraph(Rule):
             if optimizer.modules is None:
                 continue
             for backward, sources in graphs.sources.items():
-                for call in sources.calls:
-                    path = graphs.called.get(call)
-                    if path is None or not _trains(optimizer, path) or backward.node in told:
+                # In the order of the flow: which of two calls is told is the same in each run.
+                for call, path in graphs.called.items():
+                    if call not in sources.calls or not _trains(optimizer, path) or backward.node in told:
                         continue
                     if not _may_be_old(found, optimizer, backward, call, order) or _is_last_layer(
                         found.semantics, call
