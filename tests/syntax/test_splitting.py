@@ -157,6 +157,61 @@ def test_an_edited_version_is_the_cold_one(before: list[str], after: list[str], 
     assert list(version.problems()) == list(cold.problems())
 
 
+#: What classes are made of, and what is typed into them.
+CLASS_PIECES = st.sampled_from(
+    [
+        "class A:\n    x = 1\n    def f(self):\n        pass\n",
+        "class B(A):\n    # e\n    def h(self,\n      a):\n        return [a\n]\n\n    # f\n    w = 5\n",
+        "    y = 2\n",
+        "    z = (3,\n",
+        "      4)\n",
+        "    else:\n        z = 3\n",
+        "    if x:\n        pass\n",
+        '    """doc\n    """\n',
+        "    foo(\n",
+        "    @d\n",
+        "    # d\n",
+        "    def g(self): pass\n",
+        "        q = 1\n",
+        "  r\n",
+        "x = 1\n",
+        "# c\n",
+        "@e\n",
+        "\n",
+        "\r\n",
+        "(",
+        ")",
+        "'",
+        '"""',
+        "    ",
+        "#",
+        "d",
+    ]
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(CLASS_PIECES, min_size=2, max_size=12), st.lists(CLASS_PIECES, max_size=2), st.data())
+def test_an_edit_inside_a_class_gives_the_cuts_of_a_cold_parse(
+    before: list[str], typed: list[str], data: st.DataObject
+) -> None:
+    old = "".join(["class C:\n", *before])
+    start = data.draw(st.integers(0, len(old)))
+    end = min(start + data.draw(st.sampled_from([0, 0, 0, 1, 2, 20])), len(old))
+    edited = old[:start] + "".join(typed) + old[end:]
+    version, cold = parse_module(edited, parse_module(old)), parse_module(edited)
+    assert _cuts(version) == _cuts(cold)
+    assert trees(version) == trees(cold)
+    assert list(version.problems()) == list(cold.problems())
+
+
+def _cuts(module: SyntaxModule) -> list[object]:
+    return [
+        (start, row, group.rows, group.row_count, [(part.kind, part.text) for part in group.parts])
+        for start, row, group in zip(module.starts, module.rows, module.groups, strict=True)
+    ]
+
+
 def test_a_class_whose_members_are_all_clauses_is_a_statement_that_does_not_parse() -> None:
     module = parse_module("x = 1\nclass A:\n    else:\n        y = 2\nz = 3\n")
     assert [row for row, _ in module.problems()] == [2]

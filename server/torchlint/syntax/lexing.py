@@ -30,6 +30,9 @@ _SIMPLE_LINE = regex(
     rf"{_PLAIN}(?:(?:{_STRING}|{_bracketed(f'{_STRING}|{_bracketed(_STRING)}')}){_PLAIN})*(?:\#[^\r\n]*)?{_END}"
 )
 _BLANK_LINES = regex(r"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*(?:[ \t\f]*(?:\#[^\r\n]*)?\Z)?")
+#: Words that continue a compound statement at the same indentation.
+CLAUSES = frozenset({"else", "elif", "except", "finally"})
+_MARGIN = regex(r"[ \t]*")
 _INDENT_AND_WORD = regex(r"([ \t\f]*)(\w+|@|)")
 _TOKEN = regex(r"""\"{3}|'{3}|["'#()\[\]{}]|\\(?:\r\n|[\s\S])|\r\n|\r|\n""")
 _REST_OF_STRING = {
@@ -179,3 +182,24 @@ def _end_of_triple_quoted(text: str, position: int, quotes: str) -> int:
         if backslashes % 2 == 0:
             return end + 3
         position = end + 1
+
+
+def with_comments_above(text: str, start: int, row: int, floor: int, ends: tuple[int, ...] = ()) -> tuple[int, int]:
+    """Offset and row at which the statement at ``start`` begins with the comments right above it: not before the
+    offset ``floor``, nor in another cell of a notebook."""
+    if ends:
+        earlier = bisect_right(ends, start)
+        floor = max(floor, ends[earlier - 1]) if earlier else floor
+    comment = text[start : start + margin_width(text, start)] + "#"
+    while start > floor:
+        above = max(text.rfind("\n", floor, start - 1) + 1, floor)
+        if not text.startswith(comment, above):
+            break
+        row -= count_rows(text, above, start)
+        start = above
+    return start, row
+
+
+def margin_width(text: str, start: int) -> int:
+    match = _MARGIN.match(text, start)
+    return match.end() - start if match is not None else 0
