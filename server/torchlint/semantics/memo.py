@@ -128,6 +128,8 @@ class Memo:
 
     def _still_good(self, entry: _Entry) -> bool:
         """Whether nothing that the entry read has changed since the version in which it was last asked for."""
+        if entry.version == self._version:
+            return True
         return all(
             entry.reads.isdisjoint(self._changes[version]) for version in range(entry.version + 1, self._version + 1)
         )

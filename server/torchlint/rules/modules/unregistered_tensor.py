@@ -131,16 +131,15 @@ class UnregisteredTensor(Rule):
 
 def _making(view: ClassView) -> frozenset[FunctionNode]:
     """The constructor and those of bases in this file, with the methods that they call."""
-    classes = [view.node]
-    for node in classes:
-        classes += [base for base in view.semantics.local_bases(node) if base not in classes]
-    queue = [view.semantics.module.method(node, "__init__") for node in classes]
+    semantics = view.semantics
+    methods = semantics.methods_by_name(view.node)
+    queue = [semantics.module.method(node, "__init__") for node in semantics.lineage(view.node)]
     found: set[FunctionNode] = set()
     while queue:
         method = queue.pop()
         if method is not None and method not in found:
             found.add(method)
-            queue += [view.semantics.find_method(view.node, called.attr) for called in self_attributes(method)]
+            queue += [methods.get(name) for name in {called.attr for called in self_attributes(method)}]
     return frozenset(found)
 
 

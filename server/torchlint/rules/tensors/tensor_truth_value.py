@@ -12,6 +12,7 @@ from torchlint.rules.base import Diagnosis, Level, Rule, on_builtin, on_node
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.scopes import Definition
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -20,6 +21,9 @@ _DEEPEST = 8
 #: Layers that give a tuple, which is true.
 _GIVE_TUPLES = frozenset(f"torch.nn.{name}" for name in "RNN LSTM GRU LSTMCell MultiheadAttention".split())
 _IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+
+#: Builtins whose answer is no tensor.
+_ANSWERS = frozenset("isinstance issubclass hasattr callable len any all bool int float str type".split())
 
 
 class TensorTruthValue(Rule):
@@ -158,6 +162,8 @@ def _compares_tensor(semantics: Semantics, expression: ast.expr) -> bool:
 
 def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> bool:
     """Whether a value is certainly a tensor with dimensions that are not all of length one."""
+    if not _may_be_tensor(semantics, expression):
+        return False
     sizes = sizes_of(semantics, expression)
     if sizes is not None:
         return _are_several(sizes) and _is_tensor(semantics, expression)
@@ -182,6 +188,39 @@ def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> 
             return operation in ELEMENTWISE and operand is not None and _has_several(semantics, operand, depth + 1)
         case _:
             return False
+
+
+def _may_be_tensor(semantics: Semantics, expression: ast.expr) -> bool:
+    """What the form of a value allows: asked of every condition, before its value is followed."""
+    match expression:
+        case ast.Compare(left=left, comparators=[right], ops=[operator]):
+            return not isinstance(operator, _IDENTITY) and not (_is_text_or_none(left) or _is_text_or_none(right))
+        case ast.Name():
+            return not all(_is_switch(item) for item in semantics.definitions(expression))
+        case ast.Call(func=ast.Name(id=called)):
+            return called not in _ANSWERS
+        case ast.Constant() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.JoinedStr() | ast.Lambda():
+            return False
+        case _:
+            return True
+
+
+def _is_text_or_none(expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Constant) and (expression.value is None or isinstance(expression.value, str))
+
+
+def _is_switch(definition: Definition) -> bool:
+    """Whether a name is a parameter whose default is a truth value or a text."""
+    parameter, arguments = definition.node, parent_of(definition.node)
+    if not isinstance(parameter, ast.arg) or not isinstance(arguments, ast.arguments):
+        return False
+    positional = [*arguments.posonlyargs, *arguments.args][::-1]
+    given = [
+        *zip(positional, arguments.defaults[::-1], strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    default = next((value for one, value in given if one is parameter), None)
+    return isinstance(default, ast.Constant) and isinstance(default.value, bool | str)
 
 
 def _are_several(sizes: Sizes) -> bool:
