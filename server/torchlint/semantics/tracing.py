@@ -23,7 +23,7 @@ from torchlint.semantics.flow import (
 )
 from torchlint.semantics.index import children_of
 from torchlint.semantics.nodes import calls_in_order, element_of, is_static, scope_at
-from torchlint.semantics.scopes import Binding, FunctionNode, Scope
+from torchlint.semantics.scopes import Binding, Definition, FunctionNode, Scope
 from torchlint.semantics.semantics import Semantics, kind_now
 
 _DEEPEST_ALIAS = 6
@@ -275,6 +275,8 @@ class Tracer:
             return f"::{name.id}"
         parameter = any(item.kind is Binding.PARAMETER for item in owner.definitions[name.id])
         is_function = isinstance(owner.node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if parameter and definitions and all(_is_built_anew(item, name.id) for item in definitions):
+            parameter = False
         outwards = "^" * _functions_between(scope, owner)
         return f"{outwards}%{name.id}" if parameter and is_function else f"{outwards}${name.id}"
 
@@ -292,6 +294,14 @@ class Tracer:
             return ""
         inner = self.path(source, depth + 1)
         return f"{inner}[]" if inner else ""
+
+
+def _is_built_anew(definition: Definition, name: str) -> bool:
+    """Whether a parameter was given another object, in which the one of the caller has no part."""
+    built = definition.value if definition.kind is Binding.ASSIGNMENT else None
+    return isinstance(built, ast.Call) and all(
+        item.id != name for item in ast.walk(built) if isinstance(item, ast.Name)
+    )
 
 
 def _is_conversion(expression: ast.expr | None) -> bool:

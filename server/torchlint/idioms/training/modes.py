@@ -52,9 +52,13 @@ def mode_dependent_layer(semantics: Semantics, kind: Kind | None) -> str:
     return _layer_of(semantics, kind, set(), 0)
 
 
-def is_from_elsewhere(module: Ref) -> bool:
+def is_from_elsewhere(semantics: Semantics, module: Ref) -> bool:
     """Whether nothing is known of the layers of a module."""
-    return module.kind is None or (module.kind.class_node is None and not module.kind.origin.startswith("torch"))
+    if module.kind is not None and (module.kind.class_node is not None or module.kind.origin.startswith("torch")):
+        return False
+    built = constructions(semantics, module.node)  # ``net = DataParallel(net)`` on one way is two kinds of module
+    kinds = [semantics.kind(call) for call in built.calls] if built.complete else [None]
+    return any(kind is None or kind.class_node is None or bool(mode_dependent_layer(semantics, kind)) for kind in kinds)
 
 
 def _layer_of(semantics: Semantics, kind: Kind | None, seen: set[ast.AST], depth: int) -> str:
@@ -255,6 +259,8 @@ def _mode_event(training: Training, path: str, builds: frozenset[ast.Call], acti
     receiver = action.receiver
     if action.node in builds and action.verb not in MODULE_RETURNS_SELF:  # ``model = model.eval()`` builds nothing
         return EVAL if "pretrained" in called_name(action) else TRAIN
+    if receiver is not None and not receiver.path and action.verb in ("eval", "train"):  # ``Net().eval()``
+        return _switched_to(training, action) if _is_built_by(training, receiver, builds) else ""
     if receiver is not None and receiver.path and action.verb in ("eval", "train"):
         if is_within(path, receiver.path):
             return _switched_to(training, action)

@@ -130,7 +130,7 @@ class MissingEvalMode(Rule):
         for run in modes.forwards(found):
             evaluations = {call for call in run.calls if self._is_evaluation(found, call, run.module, root)}
             layer = mode_dependent_layer(semantics, run.module.kind) if evaluations else ""
-            if not evaluations or not (layer or modes.is_from_elsewhere(run.module)):
+            if not evaluations or not (layer or modes.is_from_elsewhere(semantics, run.module)):
                 continue
             events = modes.mode_events(found, run.module)
 

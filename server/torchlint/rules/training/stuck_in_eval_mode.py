@@ -119,7 +119,7 @@ class StuckInEvalMode(Rule):
         told: set[ast.AST] = set()
         for run in modes.forwards(found):
             layer = mode_dependent_layer(semantics, run.module.kind)
-            if not layer and not is_from_elsewhere(run.module):
+            if not layer and not is_from_elsewhere(semantics, run.module):
                 continue
             trained = {action for action in found.actions if is_backward(action) and _is_trained(found, run, action)}
             events = modes.mode_events(found, run.module)
