@@ -14,7 +14,7 @@ from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
+from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
@@ -112,6 +112,8 @@ class MissingNoGrad(Rule):
         found = training_of(semantics, root)
         if any(action.verb == "torch.set_grad_enabled" for action in found.actions):
             return
+        if _is_part_of_module(root, unit):
+            return
         told: set[ast.AST] = set()
         for run in modes.forwards(found):
             builds = constructions(found.semantics, run.module.node).calls
@@ -137,6 +139,8 @@ class MissingNoGrad(Rule):
     def _evaluation(self, found: Training, call: Action, root: Root) -> Loop | None:
         """The loop over data in which a forward pass evaluates with gradients on."""
         place = found.places[call]
+        if isinstance(parent_of(call.node), ast.Expr):
+            return None  # a warm-up: the graph is gone at once
         if may_be_without_grad(place.contexts) or _NEEDS_GRADIENTS.search(modes.names_around(place, root.function)):
             return None
         loop = evaluation_loop(found, call, root.function)
@@ -181,6 +185,12 @@ def _uses_gradients(found: Training, call: Action, loop: Loop) -> bool:
         if is_backward(action) and beside:
             return True
     return False
+
+
+def _is_part_of_module(root: Root, unit: Unit) -> bool:
+    """Whether a flow is of a method of a module, called in other files: whoever has the module turns gradients off."""
+    holder = enclosing_class(root.function) if root.function is not None else None
+    return holder is not None and unit.semantics.is_module_class(holder)
 
 
 def _touches_requires_grad(function: FunctionNode) -> bool:
