@@ -19,7 +19,7 @@ _FILES = {"torch.save": (1, "f"), "shutil.rmtree": (0, "path")}
 #: Words of a test, a name or a file that may tell ranks apart.
 _RANK = regex(
     r"rank|main|master|primary|chief|lead|zero|gpu|device|world|dist|proc|node|worker|local|coordinator|hvd|head|shard"
-    r"|\bpid\b|single|only",
+    r"|\bpid\b|single|alone|only",
     re.IGNORECASE,
 )
 #: What names no file that another rank would write too.

@@ -55,8 +55,8 @@ class UnawaitedRequest(Rule):
 
     ## Exceptions
 
-    A request that is kept in any way, and code that waits for the whole device afterwards
-    (`torch.cuda.synchronize()`).
+    A request that is kept in any way, code that waits for the whole device afterwards (`torch.cuda.synchronize()`), and
+    a `barrier()` after collectives, which waits for those that its process group has under way.
 
     ## References
 
@@ -96,13 +96,26 @@ def _is_dropped(call: ast.Call, unit: Unit) -> bool:
 
 
 def _is_waited_for_otherwise(call: ast.Call, unit: Unit) -> bool:
-    """Whether the function waits for the device after a call."""
+    """Whether the function waits after a call for the device, or for all that its process group has under way."""
     calls = list(_around(call, unit, ast.Call))
     after = calls[calls.index(call) + 1 :] if call in calls else calls
     return any(
-        isinstance(other, ast.Call) and isinstance(other.func, ast.Attribute) and other.func.attr == "synchronize"
+        isinstance(other, ast.Call)
+        and isinstance(other.func, ast.Attribute)
+        and (other.func.attr == "synchronize" or _is_barrier_for(call, other, unit))
         for other in after
     )
+
+
+def _is_barrier_for(call: ast.Call, other: ast.Call, unit: Unit) -> bool:
+    """Whether a call is a barrier of the process group of a collective, which ends after all that was begun before."""
+    begun, waits = unit.semantics.name(call.func), unit.semantics.name(other.func)
+    if begun.rpartition(".")[2] in _ALWAYS or waits != f"{_DISTRIBUTED}barrier":
+        return False
+    if argument(other, 1, "async_op") is not None:
+        return False
+    group, waited = argument(call, torch_api.positional_index(begun, "group"), "group"), argument(other, 0, "group")
+    return (ast.unparse(group) if group else "") == (ast.unparse(waited) if waited else "")
 
 
 def _around(call: ast.Call, unit: Unit, node_type: type[ast.AST]) -> Iterable[ast.AST]:
