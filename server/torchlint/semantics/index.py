@@ -74,11 +74,13 @@ class PartIndex:
         flat, ends = self._flat, self._ends
         if not ends:
             ends += range(1, len(flat) + 1)
+            # A member of a class has its header for a parent, which is in another part.
+            tops = {self.place(statement) for statement in self.part.body}
             for place in range(len(flat) - 1, -1, -1):
-                holder = flat[place].__dict__.get("_parent")
-                # A member of a class has its header for a parent, which is in another part.
-                if holder is not None and holder._part is self.part and ends[holder._order] < ends[place]:
-                    ends[holder._order] = ends[place]
+                if place not in tops:
+                    holder: int = flat[place]._parent._order  # type: ignore[attr-defined]
+                    if ends[holder] < ends[place]:
+                        ends[holder] = ends[place]
         start: int = root._order  # type: ignore[attr-defined]
         return start, ends[start]
 
@@ -201,7 +203,7 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
 
 
 def _index(part: Part) -> PartIndex:
-    top = Scope(None, None, of_member=part.kind == "member")
+    top = Scope(None, None, part, of_member=part.kind == "member")
     index = PartIndex(part, top)
     nodes, flat = index.nodes, index._flat
     #: For each type how a node is recorded, what it binds, and where nodes are inside it: one look-up a node.
@@ -214,7 +216,6 @@ def _index(part: Part) -> PartIndex:
     while stack:
         node = pop()
         attributes = node.__dict__
-        attributes["_part"] = part
         attributes["_order"] = place
         place += 1
         add(node)
@@ -384,7 +385,7 @@ def _import_from(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
 def _function(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     scope.bind(Definition(node.name, Binding.FUNCTION, node))
-    inner = Scope(node, scope)
+    inner = Scope(node, scope, index.part)
     index.scopes[node] = inner
     _bind_parameters(node.args, inner)
     return inner
@@ -392,7 +393,7 @@ def _function(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
 
 def _lambda(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     assert isinstance(node, ast.Lambda)
-    inner = Scope(node, scope)
+    inner = Scope(node, scope, index.part)
     index.scopes[node] = inner
     _bind_parameters(node.args, inner)
     return inner
@@ -407,7 +408,7 @@ def _bind_parameters(arguments: ast.arguments, scope: Scope) -> None:
 def _class(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     assert isinstance(node, ast.ClassDef)
     scope.bind(Definition(node.name, Binding.CLASS, node))
-    inner = Scope(node, scope)
+    inner = Scope(node, scope, index.part)
     index.scopes[node] = inner
     return inner
 
@@ -417,7 +418,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 def _comprehension(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     assert isinstance(node, _COMPREHENSIONS)
-    inner = Scope(node, scope)
+    inner = Scope(node, scope, index.part)
     index.scopes[node] = inner
     for generator in node.generators:
         bind_target(generator.target, Binding.COMPREHENSION, node, generator.iter, inner)

@@ -7,6 +7,7 @@ from dataclasses import field
 from enum import Enum
 
 from torchlint.frozen import dataclass
+from torchlint.syntax import Part
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -65,6 +66,7 @@ class Scope:
 
     node: ast.AST | None
     parent: Scope | None
+    part: Part
     #: The top of a part that is a member of a class: its names are those of the class body.
     of_member: bool = False
     definitions: dict[str, list[Definition]] = field(default_factory=dict)
