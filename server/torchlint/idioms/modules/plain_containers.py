@@ -8,8 +8,8 @@ from enum import Enum
 
 from torchlint.frozen import dataclass
 from torchlint.semantics.classes import ClassView, self_attributes
-from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
-from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode
+from torchlint.semantics.nodes import contains, enclosing_function, nodes_within, statement_of
+from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -77,8 +77,9 @@ def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> P
         for use in _uses(name, local, last, method):
             growing = _growth_of(use)
             if growing is not None:
-                growth.append(growing)
-            elif not _only_looks(use, last):
+                if not any(_are_exclusive(statement_of(growing), write.statement) for write in written):
+                    growth.append(growing)
+            elif not _only_looks(use, last) or _hands_on(use):
                 return None
     elements: list[ast.expr | None] = []
     for value in [write.value for write in written] + list(growth):
@@ -193,6 +194,28 @@ def _only_looks(use: ast.expr, write: AttributeWrite) -> bool:
             return True
         case _:
             return False
+
+
+def _hands_on(use: ast.expr) -> bool:
+    """Whether a loop over the container gives each element to something that may keep it: a class, another list."""
+    iterable: ast.AST = use
+    while isinstance(call := parent_of(iterable), ast.Call) and isinstance(call.func, ast.Name):
+        iterable = call  # `zip(self.layers, functions)`
+    loop = parent_of(iterable)
+    if not isinstance(loop, ast.For | ast.comprehension) or loop.iter is not iterable:
+        return False
+    names = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    body = loop if isinstance(loop, ast.For) else parent_of(loop)
+    if body is None:
+        return False
+    for call in nodes_within(body, ast.Call):
+        assert isinstance(call, ast.Call)
+        given = (*call.args, *(keyword.value for keyword in call.keywords))
+        if any(isinstance(item, ast.Name) and item.id in names for item in given):
+            called = last_name(call.func)
+            if called[:1].isupper() or called in _GROWING:
+                return True
+    return False
 
 
 def _holder_of_call(method: ast.Attribute) -> ast.AST | None:

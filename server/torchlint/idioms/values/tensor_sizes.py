@@ -79,7 +79,7 @@ def _of_call(semantics: Semantics, call: ast.Call, depth: int) -> Sizes | None:
     given = arguments_after(semantics, call)
     if operation in _BROADCASTING and not all(_is_number(semantics, item) for item in _values(call, given)):
         return None
-    if operation in _LIKE or operation in ELEMENTWISE:
+    if operation in _LIKE or is_elementwise(operation, call):
         return sizes
     if operation == "repeat":
         counts = _given(semantics, given)
@@ -92,6 +92,11 @@ def _of_call(semantics: Semantics, call: ast.Call, depth: int) -> Sizes | None:
     if sizes is None:
         return (None,) if operation in ("ravel", "flatten") and not given and not call.keywords else None
     return _reshaped(semantics, call, operation, sizes, given)
+
+
+def is_elementwise(operation: str, call: ast.Call) -> bool:
+    """Whether a call of an operation gives a tensor of the shape of its operand. ``x.type()`` is the name of a type."""
+    return operation in ELEMENTWISE and (operation != "type" or bool(call.args or call.keywords))
 
 
 def _values(call: ast.Call, given: Sequence[ast.expr]) -> list[ast.expr]:

@@ -28,6 +28,8 @@ _KEPT = regex(
     r"unused|not used|never (?:used|reads?)|compatib|checkpoints?'? |checkpoint$|state_?dict|legacy|placeholder",
     re.IGNORECASE,
 )
+#: What the author says where one layer is called in two places on purpose.
+_SHARED = regex(r"\bsame\b|\bshare[sd]?\b|re-?use", re.IGNORECASE)
 #: Modules of a framework, which reach no layer of their own.
 _FRAMEWORK_BASES = frozenset({"pytorch_lightning.LightningModule", "lightning.pytorch.LightningModule"})
 
@@ -118,7 +120,7 @@ class UnusedLayer(Rule):
     def _unused(self, name: str, write: AttributeWrite, initialised: bool, view: ClassView) -> Diagnosis:
         place = write.target
         twin = _called_twice(name, view)
-        if twin is None:
+        if twin is None or any(is_stated(call, _SHARED) for call in twin):
             done = "built and only initialised" if initialised else "built and nothing in this file uses it"
             return self.found(place, f"`self.{name}` is {done}: then it is not trained.", severity=Level.HINT.severity)
         return self.found(

@@ -31,8 +31,13 @@ _SEEDING_CALLS = (
     " enable_full_determinism"
 ).split()
 _OWN_SEEDS = frozenset(("seed", "manual_seed", "manual_seed_all", "initial_seed"))
+#: Packages whose `seed` is known, or has nothing to do with torch.
+_KNOWN_ROOTS = frozenset(("random", "numpy", "torch", "gym", "gymnasium", "tensorflow", "cupy", "jax"))
 #: Functions that seed for themselves: workers, tests, demonstrations of one input.
-_NOT_THE_RUN = regex(r"worker|test|init_fn|example|sample|demo|__init__|__getitem__|reset", re.IGNORECASE)
+_NOT_THE_RUN = regex(
+    r"worker|test|init_fn|example|sample|demo|__init__|__getitem__|reset|create_|generate_|synthetic|split",
+    re.IGNORECASE,
+)
 #: Functions that are a whole program.
 _PROGRAM = regex(r"main|train|run|fit|seed", re.IGNORECASE)
 #: What is drawn for other things than training: ports, names.
@@ -135,13 +140,15 @@ def _may_start_the_run(function: FunctionNode) -> bool:
 
 
 def _is_for_next_draw(call: ast.Call, function: FunctionNode, semantics: Semantics) -> bool:
-    """Whether a function that is not the program's seeds only what its next statement draws: a split that stays the
-    same, a made-up series."""
+    """Whether a function that is not the program's seeds only what it draws itself: a split that stays the same, a
+    made-up series. With a seed that it is given that is the next statement, with one of its own any after it."""
     if _PROGRAM.search(function.name):
         return False
     statement = statement_of(call)
     block = semantics.block_of(statement)
-    following = block[block.index(statement) + 1 :][:1]
+    following = block[block.index(statement) + 1 :]
+    if not all(isinstance(given, ast.Constant) for given in call.args):
+        following = following[:1]
     seeded = [generator for generator in GENERATORS if semantics.is_named(call.func, *generator.seeds)]
     draws = [draw for generator in seeded for draw in draws_from(semantics, generator)]
     return any(contains(item, draw) for item in following for draw in draws)
@@ -154,12 +161,19 @@ def _first_seed(semantics: Semantics) -> ast.Call | None:
 def _seeds_otherwise(semantics: Semantics) -> bool:
     """Whether the file imports or calls anything else that says that it seeds."""
     module = semantics.module
+    if any(_seeds_a_library(call, semantics) for call in module.calls_of("seed")):
+        return True
     if any(semantics.local_function(call.func) is None for name in _SEEDING_CALLS for call in module.calls_of(name)):
         return True
     return any(
         _SEEDING_NAME.search(name) and imported.rpartition(".")[2] not in _OWN_SEEDS
         for name, imported in module.names_imported()
     )
+
+
+def _seeds_a_library(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether ``backend.seed(0)`` seeds what is not known: all of torch, maybe."""
+    return any(name.partition(".")[0] not in _KNOWN_ROOTS for name in semantics.names(call.func))
 
 
 def _matters(draw: ast.Call) -> bool:

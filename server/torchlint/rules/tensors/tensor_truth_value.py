@@ -7,7 +7,7 @@ from torchlint.idioms.modules.layer_sizes import sizes_of_layer
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.idioms.values.several_elements import has_axes_by_use, has_axis_by_form, is_used_as_mask
-from torchlint.idioms.values.tensor_sizes import ELEMENTWISE, Sizes, sizes_of
+from torchlint.idioms.values.tensor_sizes import Sizes, is_elementwise, sizes_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_builtin, on_node
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What
@@ -185,7 +185,8 @@ def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> 
             if _is_layer_output(semantics, value):
                 return True
             operation, operand = operation_of(semantics, value)
-            return operation in ELEMENTWISE and operand is not None and _has_several(semantics, operand, depth + 1)
+            elementwise = is_elementwise(operation, value)
+            return elementwise and operand is not None and _has_several(semantics, operand, depth + 1)
         case _:
             return False
 
