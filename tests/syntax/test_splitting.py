@@ -40,6 +40,10 @@ LAYOUTS = {
         "# one\n# two\nx = 1\n\n# three\nclass A:\n    # four\n    # five\n    @d\n    def f(self): pass\n"
     ),
     "backslash above": "\\\nx = 1\nclass A:\n    \\\n    def f(self): pass\n",
+    "backslash on a line of its own": (
+        "if x:\n\\\n    pass\nclass A:\n\\\n    \n    y = 1\n\\\n  \\\n    # c\n    z = 2\n"
+    ),
+    "form feed before a member": "class A:\n\f    x = 1\n    def f(self): pass\n",
     "match": "match x:\n    case [1, *rest]:\n        pass\n    case {'a': b}:\n        pass\n",
     "decorator over lines": "@f(\n    1,\n)\ndef g():\n    pass\n",
     "async": "async def f():\n    async with a as b:\n        pass\nawait_ = 1\n",
@@ -136,6 +140,8 @@ PIECES = st.sampled_from(
         '"""',
         "    def g(self): pass\n",
         "    else:\n        w = 4\n",
+        "\f    v = 5\n",
+        "  u = 6\n",
         "😀",
         "\r\n",
         "\f",
@@ -216,6 +222,14 @@ def test_a_class_whose_members_are_all_clauses_is_a_statement_that_does_not_pars
     module = parse_module("x = 1\nclass A:\n    else:\n        y = 2\nz = 3\n")
     assert [row for row, _ in module.problems()] == [2]
     assert [type(statement).__name__ for statement in module.body] == ["Assign", "ClassDef", "Assign"]
+
+
+def test_the_header_of_a_class_is_kept_where_its_members_are_indented_anew() -> None:
+    old = parse_module("class A:\n  x = 1\n")
+    for text in ("class A:\n    x = 1\n", "class A:\n\f    x = 1\n    y = 2\n", "class A:\n\tx = 1\n"):
+        version = parse_module(text, old)
+        assert _described(version) == _described(parse_module(text))
+        assert version.groups[0].parts[0] is old.groups[0].parts[0]
 
 
 def test_an_edit_keeps_the_trees_of_all_other_members() -> None:

@@ -34,6 +34,11 @@ _BLANK_LINES = regex(r"(?:[ \t\f]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*(?:[ \t\f]*(?:\
 CLAUSES = frozenset({"else", "elif", "except", "finally"})
 _MARGIN = regex(r"[ \t]*")
 _INDENT_AND_WORD = regex(r"([ \t\f]*)(\w+|@|)")
+# What the line ends that backslashes take away leave of a line that begins with one: the first margin that is not empty
+# counts, and where nothing but a comment follows the line is blank.
+_CONTINUED_MARGIN = regex(
+    r"(?:\\(?:\r\n|\r|\n))*([ \t\f]*)(?:\\(?:\r\n|\r|\n)[ \t\f]*)*(?:((?:\#[^\r\n]*)?(?:\r\n|\r|\n|\Z))|(\w+|@|))"
+)
 _TOKEN = regex(r"""\"{3}|'{3}|["'#()\[\]{}]|\\(?:\r\n|[\s\S])|\r\n|\r|\n""")
 _REST_OF_STRING = {
     '"': regex(r'(?:[^"\\\r\n]|\\(?:\r\n|[\s\S]))*'),
@@ -81,11 +86,17 @@ def logical_lines(
                 return
         begin = look(text, position)
         indent, word = begin.groups() if begin is not None else ("", "")
+        first = position + len(indent)
+        if not word and text.startswith("\\", first):
+            margin = _CONTINUED_MARGIN.match(text, position)
+            assert margin is not None
+            if margin.group(2) is not None:
+                row += count_rows(text, position, margin.end())
+                position = margin.end()
+                continue
+            indent, word, first = margin.group(1), margin.group(3), margin.end(1)
         simple = match(text, position)
-        if simple is not None:
-            end = simple.end()
-        else:
-            end = _end_of_logical_line(text, position + len(indent), len(indent), closed)
+        end = simple.end() if simple is not None else _end_of_logical_line(text, first, len(indent), closed)
         if ends:
             next_end = bisect_right(ends, position)
             if next_end < len(ends):

@@ -16,7 +16,6 @@ from torchlint.syntax.lexing import (
     LogicalLine,
     count_rows,
     logical_lines,
-    margin_width,
     suspicious_strings,
     with_comments_above,
 )
@@ -247,8 +246,7 @@ def _class_group(text: str, begin: tuple[int, int], lines: list[LogicalLine], re
         previous = line
     if not cuts:  # only an `else:` or the like, without what it belongs to
         return None
-    margin = text[members[0].start - origin :][: margin_width(text, members[0].start - origin)]
-    head = reusable.part(text[: cuts[0][0]], "header", lambda piece: parse_class_header(piece, margin))
+    head = reusable.part(text[: cuts[0][0]], "header", parse_class_header)
     if len(head.body) != 1 or not isinstance(head.body[0], ast.ClassDef):
         return None
     parts, rows = [head], [0]

@@ -17,6 +17,9 @@ from torchlint.syntax.recovery import Recovered, parse_with_recovery
 
 #: What a member of a class is parsed behind, so that its indentation is right.
 _MEMBER_PREFIX = "class _:\n"
+#: What stands before the ``pass`` that a class has in place of its members, whatever stands before them: the header is
+#: kept over edits, and the members may have been indented anew.
+HEADER_MARGIN = "    "
 
 
 PartKind = Literal["statement", "header", "member"]
@@ -59,10 +62,9 @@ def parse_member(text: str) -> Part:
     return _part(text, "member", replace(recovered, body=(), broken_rows=every_row))
 
 
-def parse_class_header(text: str, indent: str) -> Part:
+def parse_class_header(text: str) -> Part:
     """Parse decorators and ``class X(...):`` without the members; the class gets its members afterwards."""
-    recovered = parse_with_recovery(text + f"{indent}pass\n")
-    return _part(text, "header", recovered)
+    return _part(text, "header", parse_with_recovery(f"{text}{HEADER_MARGIN}pass\n"))
 
 
 def _part(text: str, kind: PartKind, recovered: Recovered) -> Part:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from torchlint.syntax.group import Group, assembled
-from torchlint.syntax.part import Part, PartKind
+from torchlint.syntax.part import HEADER_MARGIN, Part, PartKind
 from torchlint.syntax.recovery import tree_of
 
 #: The row (from 0) at which a statement begins, with the comments right above it, and the statement, with those that
@@ -116,7 +116,7 @@ class _Cutter:
     def _header(self, node: ast.stmt, row: int, end: int) -> ast.ClassDef:
         """The class with ``pass`` in place of its members, which follow from the row ``end`` on."""
         assert isinstance(node, ast.ClassDef)
-        margin = len(self._margin(end))
+        margin = len(HEADER_MARGIN)
         last = end - row + 1
         fields = {name: getattr(node, name) for name in node._fields if hasattr(node, name)}
         for value in (*node.decorator_list, *node.bases, *node.keywords, *fields.get("type_params", ())):
