@@ -96,7 +96,8 @@ class ParameterLostByConversion(Rule):
     @on_call("torch.nn.Parameter")
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         converted, conversions = _converted(call, unit.semantics)
-        if converted is None or not conversions:
+        data = argument(call, 0, "data")
+        if converted is None or all(_is_done_already(data, node, unit.semantics) for _, node in conversions):
             return
         found = _stored_on_self(converted, call, unit.semantics)
         if found is None:
@@ -232,6 +233,21 @@ def _stays(node: ast.AST) -> bool:
         and isinstance(node.args[0], ast.Constant)
         and node.args[0].value == "cpu"
     )
+
+
+def _is_done_already(data: ast.expr | None, conversion: ast.AST, semantics: Semantics) -> bool:
+    """Whether the data of a parameter went through the same conversion before, or was made so: nothing is left to
+    convert, and the parameter itself comes back."""
+    if not isinstance(conversion, ast.Call) or not isinstance(conversion.func, ast.Attribute):
+        return False
+    given = [ast.unparse(item) for item in (*conversion.args, *conversion.keywords)]
+    value = semantics.value_of(data)
+    if conversion.func.attr not in ("to", "cuda") or not isinstance(value, ast.Call):
+        return False
+    if isinstance(value.func, ast.Attribute) and value.func.attr == conversion.func.attr:
+        return given == [ast.unparse(item) for item in (*value.args, *value.keywords)]
+    device = argument(value, None, "device")
+    return device is not None and conversion.func.attr == "to" and given == [ast.unparse(device)]
 
 
 def _fixes(
