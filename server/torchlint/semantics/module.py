@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import cast
 
 from torchlint.semantics.class_facts import ClassFacts, class_facts
@@ -166,6 +167,19 @@ class ModuleFacts:
     def mentions_any_call(self, names: frozenset[str]) -> bool:
         """``mentions_call`` of any of these names, as one question."""
         return bool(self.memo.read(("mentions any", names)))
+
+    def calls_twice(self, names: frozenset[str]) -> bool:
+        """Whether the file has two calls by any of these (last) names, or imports one of them under another name."""
+        return bool(self.memo.read(("calls twice", names)))
+
+    def _calls_twice(self, names: frozenset[str]) -> bool:
+        calls = (call for name in sorted(names & self._callers().keys()) for call in self._calls_of(name))
+        return len(list(islice(calls, 2))) == 2 or not names.isdisjoint(self._imported_tails())
+
+    def names_called(self, names: frozenset[str]) -> frozenset[str]:
+        """The names among these by which the file calls anything, or imports something under another name."""
+        found: frozenset[str] = self.memo.read(("names called", names))
+        return found
 
     def _imported_tails(self) -> frozenset[str]:
         """The last names of what the top level imports under other names (``import x.y as z`` gives ``y``)."""
@@ -352,6 +366,8 @@ _ANSWERS: dict[str, _Look] = {
     "mentions any": lambda self, names: (
         not (names.isdisjoint(self._callers()) and names.isdisjoint(self._imported_tails()))
     ),
+    "names called": lambda self, names: names & (self._callers().keys() | self._imported_tails()),
+    "calls twice": lambda self, names: self._calls_twice(names),
     "leading": lambda self, called: self._reaching_names(called),
     "reaches": lambda self, part, called: self._reaches(part, called),
     "reached": lambda self, part, wanted: self._reached(part, wanted),

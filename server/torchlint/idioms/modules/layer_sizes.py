@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
@@ -16,6 +17,27 @@ from torchlint.syntax import parent_of
 _DEEPEST = 8
 #: Their first size counts rows of a table, not elements of the input.
 _TABLES = frozenset(("torch.nn.Embedding", "torch.nn.EmbeddingBag"))
+
+
+def may_tell_sizes(semantics: Semantics) -> bool:
+    """Whether the file builds two sorts of layers that have sizes, or one with a size that its code shows: asked before
+    the layers of classes are looked at."""
+
+    def compute() -> bool:
+        built = semantics.module.names_called(_sized_layers())
+        calls = (call for name in built for call in semantics.module.calls_of(name))
+        given = (value for call in calls for value in (*call.args[:2], *(item.value for item in call.keywords)))
+        return len(built) > 1 or any(whole_number(value, semantics) is not None for value in given)
+
+    return semantics.module.memo.get(("may tell sizes",), compute, False)
+
+
+@cache
+def _sized_layers() -> frozenset[str]:
+    """The last names of the layers of torch whose constructor says how large their input or output is."""
+    known = (torch_api.module_facts(name) for name in torch_api.module_names())
+    sized = (facts.name for facts in known if facts is not None and (facts.in_size or facts.out_size))
+    return frozenset(name.rpartition(".")[2] for name in sized) | {"PReLU"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ _LAYERS = frozenset(
 _NORMS = frozenset(
     ("torch.nn.SyncBatchNorm", *(f"torch.nn.{lazy}BatchNorm{d}d" for lazy in ("", "Lazy") for d in (1, 2, 3)))
 )
+_NORM_TAILS = frozenset(name.rpartition(".")[2] for name in _NORMS)
 
 
 class BiasBeforeBatchNorm(Rule):
@@ -89,7 +90,8 @@ class BiasBeforeBatchNorm(Rule):
 
     @on_module_class()
     def check_class(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self._check(neighbours_in_class(view), view.node, view.semantics)
+        if view.semantics.module.mentions_any_call(_NORM_TAILS):
+            yield from self._check(neighbours_in_class(view), view.node, view.semantics)
 
     def _check(self, pairs: Iterable[Neighbours], place: ast.AST, semantics: Semantics) -> Iterator[Diagnosis]:
         for pair in pairs:

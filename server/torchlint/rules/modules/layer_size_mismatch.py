@@ -14,6 +14,7 @@ from torchlint.idioms.modules.layer_order import (
     value_before,
 )
 from torchlint.idioms.modules.layer_shapes import Misfit, Shape, after
+from torchlint.idioms.modules.layer_sizes import may_tell_sizes
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
@@ -86,6 +87,8 @@ class LayerSizeMismatch(Rule):
     @on_module_class()
     def check_class(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         semantics = view.semantics
+        if not may_tell_sizes(semantics):
+            return
         _, misfits = _through(run_of_class(view), Shape(), semantics)
         found = [misfit for misfit in misfits if misfit.layer.holder is view.node]
         known: dict[ast.expr, Shape] = {}

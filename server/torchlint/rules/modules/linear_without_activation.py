@@ -21,6 +21,7 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _LAYERS = frozenset(("torch.nn.Linear", *(f"torch.nn.Conv{d}d" for d in (1, 2, 3))))
+_TAILS = frozenset(name.rpartition(".")[2] for name in _LAYERS)
 #: What keeps a map linear where it stands between two.
 _STRAIGHT = frozenset(("torch.nn.Dropout", "torch.nn.Identity"))
 #: What says that the pair is one map on purpose.
@@ -94,7 +95,8 @@ class LinearWithoutActivation(Rule):
 
     @on_module_class()
     def check_class(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self._check(neighbours_in_class(view), view.semantics)
+        if view.semantics.module.calls_twice(_TAILS):
+            yield from self._check(neighbours_in_class(view), view.semantics)
 
     def _check(self, pairs: Iterable[Neighbours], semantics: Semantics) -> Iterator[Diagnosis]:
         if any(semantics.module.definitions(name) for name in ("pytest", "unittest")):

@@ -20,6 +20,7 @@ from torchlint.syntax import parent_of
 _NORMS = frozenset(
     ("torch.nn.SyncBatchNorm", *(f"torch.nn.{lazy}BatchNorm{d}d" for lazy in ("", "Lazy") for d in (1, 2, 3)))
 )
+_NORM_TAILS = frozenset(name.rpartition(".")[2] for name in _NORMS)
 #: What says that one batch norm is meant to run several times.
 _SHARED = regex(
     r"shar(?:e|ing)|siamese|twin|\bti(?:ed?|ying)\b|re-?us|recursi|recurren|same (?:bn|norm|batch)", re.IGNORECASE
@@ -93,6 +94,8 @@ class ReusedBatchNorm(Rule):
 
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
+        if not view.semantics.module.mentions_any_call(_NORM_TAILS):
+            return
         by_place: dict[tuple[ast.AST | None, str], list[Applied]] = {}
         for layer in applications(view):
             called = layer.node.func if isinstance(layer.node, ast.Call) else None
