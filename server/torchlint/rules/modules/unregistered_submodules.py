@@ -101,7 +101,7 @@ class UnregisteredSubmodules(Rule):
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         containers = list(plain_containers(view))
-        if not containers or _registers_in_its_own_way(view):
+        if not containers or _registers_in_its_own_way(view) or _is_taken_apart(containers, view):
             return
         for container in containers:
             if _is_registered(container, view):
@@ -152,6 +152,13 @@ def _registers_in_its_own_way(view: ClassView) -> bool:
         )
         for method in view.methods
     )
+
+
+def _is_taken_apart(containers: list[PlainContainer], view: ClassView) -> bool:
+    """Whether a class only holds layers that other code of the file takes from it, to build a module of them."""
+    if [method.name for method in view.methods] != ["__init__"]:
+        return False
+    return any(view.semantics.module.reads_attribute(item.name, of_others=True) for item in containers)
 
 
 def _is_registered(container: PlainContainer, view: ClassView) -> bool:

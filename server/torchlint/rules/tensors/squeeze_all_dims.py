@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.values.einops_patterns import groups_of_axes
 from torchlint.idioms.values.single_axes import axis_of_outputs, axis_that_is_made
 from torchlint.idioms.values.tensor_sizes import sizes_of
@@ -19,6 +21,9 @@ from torchlint.syntax import parent_of
 _LEAVING = frozenset("item tolist numpy cpu detach data argmax".split())
 #: How a batch is made of one sample.
 _BATCHED = regex(r"unsqueeze_?\((dim=)?0\)|\[None")
+
+#: What the author says where all axes are meant: "collapse all dimensions except time".
+_ALL = regex(r"\b(all|every|any)\b.*\b(dim\w*|axis|axes)", re.IGNORECASE)
 
 
 class SqueezeAllDims(Rule):
@@ -107,7 +112,7 @@ class SqueezeAllDims(Rule):
             is_output, axis = axis_of_outputs(semantics, tensor)
             if not is_output and not _has_batch_by_pattern(semantics, tensor):
                 return
-        if axis is None and not _is_in_forward(call) and _leaves(call):
+        if (axis is None and not _is_in_forward(call) and _leaves(call)) or is_stated(call, _ALL):
             return
         shown = ast.unparse(tensor)
         subject = f"of `{shown}` " if len(shown) <= 60 else ""
