@@ -13,7 +13,7 @@ from torchlint.finding import Applicability, Finding, Fix, Problem, Related, Tex
 from torchlint.fixes import Editor, FixImpossible, apply_edits, minimal_edits
 from torchlint.frozen import dataclass
 from torchlint.rules import Diagnosis, FixPlan, Rule, all_rules
-from torchlint.rules.dispatch import Dispatcher
+from torchlint.rules.dispatch import Dispatcher, Outcome
 from torchlint.semantics.group_facts import UnitNodes
 from torchlint.semantics.memo import Memo
 from torchlint.semantics.module import ModuleFacts
@@ -179,17 +179,16 @@ class _Run:
         self.failures: dict[str, Problem] = {}
 
     def unit(self, nodes: UnitNodes) -> tuple[Diagnosis, ...]:
-        key = (nodes.key, self._setup)
+        def compute() -> Outcome:
+            return self._dispatcher.run(Unit(nodes, self._semantics, self._torch, self._in_notebook))
 
-        def compute() -> tuple[Diagnosis, ...]:
-            unit = Unit(nodes, self._semantics, self._torch, self._in_notebook)
-            return self._dispatcher.run(unit, self._failed, partial(self._too_deep, nodes))
-
-        return self._module.memo.get(key, compute, ())
-
-    def _failed(self, rule: type[Rule], error: Exception) -> None:
-        message = f"{rule.code} ({rule.name}) failed: {type(error).__name__}: {error}"
-        self.failures.setdefault(rule.code, Problem("rule", 0, message))
+        outcome = self._module.memo.get((nodes.key, self._setup), compute, Outcome())
+        for rule, error in outcome.failures:
+            message = f"{rule.code} ({rule.name}) failed: {error}"
+            self.failures.setdefault(rule.code, Problem("rule", 0, message))
+        if outcome.too_deep:
+            self._too_deep(nodes)
+        return outcome.diagnoses
 
     def _too_deep(self, nodes: UnitNodes) -> None:
         part = nodes.parts[0] if nodes.parts else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,9 @@ from hypothesis import strategies as st
 from tests.harness.markdown import read_sections
 from torchlint.finding import Finding
 from torchlint.linter import Linter
+from torchlint.rules.base import Diagnosis, Level, Rule, on_call
+from torchlint.semantics.unit import Unit
+from torchlint.settings import Settings
 from torchlint.text import Document
 
 RULES = sorted(Path(__file__).parents[1].joinpath("rules").glob("*.md"))
@@ -99,3 +104,24 @@ def test_code_that_is_nested_too_deeply_costs_itself_only() -> None:
     analysis = Linter().analyze(Document(f"import torch\n\n\n{deep}\n\nmodel.eval\n"))
     assert analysis.problems
     assert [finding.code for finding in analysis.findings] == ["TL201", "TL205"]
+
+
+class _Raises(Rule):
+    """## What it does"""
+
+    code, name, level, summary = "TL999", "raises", Level.ERROR, "It raises."
+
+    @on_call("torch.zeros")
+    def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        yield self.found(call, "found before")
+        raise ValueError("odd")
+
+
+def test_a_rule_that_raised_is_told_as_long_as_the_code_is_there() -> None:
+    linter = Linter([_Raises])
+    text = "import torch\n\n\ndef f():\n    return torch.zeros(1)\n\n\n"
+    told = [linter.analyze(Document(text + line), Settings(select=("ALL",))).problems for line in ("", "x = 1\n", "")]
+    assert told[0]
+    assert "TL999 (raises) failed: ValueError: odd" in told[0][0].message
+    assert told == [told[0]] * 3
+    assert linter.analyze(Document("import torch\n"), Settings(select=("ALL",))).problems == ()

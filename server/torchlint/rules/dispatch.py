@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from torchlint.frozen import dataclass
 from torchlint.idioms.values.losses import loss_call, may_have_losses
 from torchlint.rules.base import Diagnosis, Rule
 from torchlint.semantics.index import PartIndex, imported_names
@@ -13,9 +14,17 @@ from torchlint.semantics.unit import Unit
 
 _Check = Callable[[Any, Unit], Iterator[Diagnosis]]
 _Handler = tuple[type[Rule], _Check]
-#: Told when a rule raised: (rule, exception).
 _Deliver = Callable[[Iterable[_Handler], object], None]
-OnFailure = Callable[[type[Rule], Exception], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What rules say about a unit, which of them raised and with what, and whether the unit is nested too deeply to be
+    followed: what was found until then counts. Kept with the unit, so that a failure is told in each version."""
+
+    diagnoses: tuple[Diagnosis, ...] = ()
+    failures: tuple[tuple[type[Rule], str], ...] = ()
+    too_deep: bool = False
 
 
 class Dispatcher:
@@ -94,25 +103,24 @@ class Dispatcher:
             case _:
                 raise ValueError(f"unknown topic {topic!r}")
 
-    def run(self, unit: Unit, on_failure: OnFailure, on_depth: Callable[[], None]) -> tuple[Diagnosis, ...]:
-        """What all rules say about a unit.
-
-        ``on_depth`` is called where code is nested too deeply to be followed: what was found until then counts.
-        """
+    def run(self, unit: Unit) -> Outcome:
+        """What all rules say about a unit."""
         found: list[Diagnosis] = []
+        failures: dict[type[Rule], str] = {}
+        too_deep = False
 
         def deliver(handlers: Iterable[_Handler], subject: object) -> None:
             for rule, check in handlers:
                 try:
                     found.extend(check(subject, unit))
                 except Exception as error:  # a rule that raises costs its own findings, nothing else
-                    on_failure(rule, error)
+                    failures.setdefault(rule, f"{type(error).__name__}: {error}")
 
         try:
             self._deliver(unit, deliver)
         except RecursionError:
-            on_depth()
-        return tuple(found)
+            too_deep = True
+        return Outcome(tuple(found), tuple(failures.items()), too_deep)
 
     def _deliver(self, unit: Unit, deliver: _Deliver) -> None:
         self._deliver_calls(unit, deliver)
