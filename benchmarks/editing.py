@@ -15,6 +15,9 @@ from typing import Any
 from benchmarks.inputs import Source
 from benchmarks.language_server import LanguageServer
 
+#: In seconds: how long somebody looks at a finding before asking what to do about it.
+_READING_TIME = 3.0
+
 
 @dataclass(frozen=True)
 class Place:
@@ -123,7 +126,10 @@ def lookups(server: LanguageServer, source: Source, rounds: int = 20) -> dict[st
     document = {"uri": typist.uri}
     at = {"textDocument": document, "position": finding["range"]["start"]}
     around = {"textDocument": document, "range": finding["range"], "context": {"diagnostics": [finding]}}
-    times: dict[str, list[float]] = {}
+    time.sleep(_READING_TIME)
+    started = time.perf_counter()
+    server.request("textDocument/codeAction", around)
+    times = {"first code actions of a session": [time.perf_counter() - started]}
     for name, method, params in (
         ("hover", "textDocument/hover", at),
         ("code actions", "textDocument/codeAction", around),

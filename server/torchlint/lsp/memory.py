@@ -27,8 +27,13 @@ _MANY_ANALYSES = 200
 def loaded() -> None:
     """All modules are loaded: the collector need not look at them again, and is used by `Memory` only from now on."""
     gc.collect()
-    gc.freeze()
+    keep()
     gc.disable()
+
+
+def keep() -> None:
+    """What there is now stays for long: the collector need not look at it again."""
+    gc.freeze()
 
 
 class Memory:
@@ -43,7 +48,7 @@ class Memory:
         """An analysis has ended; ``whole``: it made all trees of a file, which stay for long."""
         self._analyses += _MANY_ANALYSES if whole else 1
         if whole:
-            gc.freeze()  # not to walk them at the first keystroke
+            keep()
 
     def pauses(self) -> Iterator[float]:
         """How long to wait for work, in seconds, again and again; garbage is collected when a wait has passed."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
+from torchlint.lsp import memory
 from torchlint.lsp.analyses import Analysed, Analyses, Unfinished
 from torchlint.lsp.documents import Buffer, File, Notebook, Part, Program
 from torchlint.lsp.protocol import Json
 from torchlint.lsp.reports import Report, settings_report
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
     from pathlib import Path
 
     from torchlint.lsp.analyses import MakeLinter
@@ -30,6 +32,8 @@ _T = TypeVar("_T")
 
 #: In seconds: how long the first analyses wait for the editor to say its settings.
 _PATIENCE = 1.0
+#: In seconds: how long after the first finding with a fix libcst is loaded, which the user may soon need.
+_READING_TIME = 0.5
 
 
 class Session:
@@ -46,6 +50,7 @@ class Session:
         self._told: dict[Path, SettingsError] = {}
         self._ready = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._fixes_loaded = False
         self.analyses = Analyses(make_linter, client, done=self._done, failed=self._failed)
         asyncio.get_running_loop().call_later(_PATIENCE, self._start)
 
@@ -201,6 +206,9 @@ class Session:
         for problem in analysed.analysis.problems:
             if problem.kind == "rule":
                 self._log.once(problem.message)
+        if not self._fixes_loaded and any(finding.applicability for finding in analysed.analysis.findings):
+            self._fixes_loaded = True
+            asyncio.get_running_loop().call_later(_READING_TIME, _in_own_thread, _load_fixes)
         if not self.client.pull:
             self._publish_all(program, analysed)
         elif self.client.refresh and previous and program.is_notebook and _changed_elsewhere(previous, analysed):
@@ -241,6 +249,18 @@ class Session:
 def filename_of(uri: str) -> str:
     """The path that a URI names; for one that names no file (an unsaved document) what stands for its name."""
     return to_fs_path(uri) or unquote(uri.partition(":")[2].partition("?")[0]) or uri
+
+
+def _in_own_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name=work.__name__, daemon=True).start()
+
+
+def _load_fixes() -> None:
+    """Not in the analysis thread, which a keystroke would have to wait for."""
+    from torchlint.fixes import arguments
+
+    arguments.load()
+    memory.keep()
 
 
 def _changed_elsewhere(before: Analysed, after: Analysed) -> bool:
