@@ -96,6 +96,36 @@ def test_an_import_that_comes_and_goes_is_noticed_by_functions_that_do_not_use_i
     assert said(linter.analyze(Document(text)).findings) == said(before)
 
 
+BYPASSED = """\
+    def loop(self, loader, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler):
+        for x in loader:
+            scaler.scale(self(x).sum()).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("class Module(pl.LightningModule):\n" + BYPASSED, "class Module:\n" + BYPASSED),
+        ("class Module:\n" + BYPASSED, "class Module(pl.LightningModule):\n" + BYPASSED),
+        (
+            "class Module(pl.LightningModule):\n" + BYPASSED + "class Other:\n    x = 1\n",
+            "class Module(pl.LightningModule):\n    x = 1\nclass Other:\n" + BYPASSED,
+        ),
+    ],
+    ids=["no base any more", "another base", "moved to another class"],
+)
+def test_a_method_is_looked_at_again_where_its_class_is_another(before: str, after: str) -> None:
+    linter = Linter()
+    start = "import lightning.pytorch as pl\nimport torch\n"
+    first = linter.analyze(Document(start + before)).findings
+    assert first == Linter().analyze(Document(start + before)).findings
+    found = linter.analyze(Document(start + after)).findings
+    assert said(found) == said(Linter().analyze(Document(start + after)).findings)
+    assert bool(found) != bool(first)
+
+
 def test_code_that_is_nested_too_deeply_costs_itself_only() -> None:
     deep = "def deep(model, loader, optimizer):\n    for batch in loader:\n        loss = " + " + ".join(
         ["model(batch)"] * 2000

@@ -253,7 +253,7 @@ def _class_group(text: str, begin: tuple[int, int], lines: list[LogicalLine], re
     body: list[ast.stmt] = []
     ends = [*(start for start, _ in cuts[1:]), len(text)]
     for (start, row), end in zip(cuts, ends, strict=True):
-        part = reusable.part(text[start:end], "member", parse_member)
+        part = reusable.part(text[start:end], "member", parse_member, head)
         parts.append(part)
         rows.append(row)
         body.extend(part.body)
@@ -265,12 +265,15 @@ class _Reusable:
 
     def __init__(self, groups: tuple[Group, ...], parts_only: bool = False) -> None:
         self._groups: dict[str, list[Group]] = {}
-        self._parts: dict[str, list[Part]] = {}
+        #: By the header of their class, too: what holds a node is asked without telling the memo, so a method must not
+        #: get into another class, nor below other bases.
+        self._parts: dict[tuple[Part | None, str], list[Part]] = {}
         for group in reversed(groups):
             if not parts_only:
                 self._groups.setdefault(group.text, []).append(group)
             for part in reversed(group.parts):
-                self._parts.setdefault(part.text, []).append(part)
+                header = group.parts[0] if part.kind == "member" else None
+                self._parts.setdefault((header, part.text), []).append(part)
         self._used: set[Part] = set()
 
     def group(self, text: str) -> Group | None:
@@ -286,8 +289,8 @@ class _Reusable:
         """Whether none of these has been given out."""
         return not self._used or all(self._used.isdisjoint(group.parts) for group in groups)
 
-    def part(self, text: str, kind: PartKind, parse: Callable[[str], Part]) -> Part:
-        candidates = self._parts.get(text)
+    def part(self, text: str, kind: PartKind, parse: Callable[[str], Part], header: Part | None = None) -> Part:
+        candidates = self._parts.get((header, text))
         while candidates:
             part = candidates.pop()
             if part not in self._used and part.kind == kind:
