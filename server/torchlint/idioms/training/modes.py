@@ -58,7 +58,22 @@ def is_from_elsewhere(semantics: Semantics, module: Ref) -> bool:
         return False
     built = constructions(semantics, module.node)  # ``net = DataParallel(net)`` on one way is two kinds of module
     kinds = [semantics.kind(call) for call in built.calls] if built.complete else [None]
-    return any(kind is None or kind.class_node is None or bool(mode_dependent_layer(semantics, kind)) for kind in kinds)
+    return any(
+        kind is None
+        or kind.class_node is None
+        or _has_foreign_parts(semantics, kind.class_node)
+        or bool(mode_dependent_layer(semantics, kind))
+        for kind in kinds
+    )
+
+
+def _has_foreign_parts(semantics: Semantics, node: ast.ClassDef) -> bool:
+    """Whether a class keeps what something of neither this file nor torch builds."""
+    writes = (
+        write for name in semantics.module.attributes(node) for write in semantics.module.attribute_writes(node, name)
+    )
+    made = (semantics.name(write.value.func) for write in writes if isinstance(write.value, ast.Call))
+    return any("." in name and not name.startswith(("torch.", "builtins.")) for name in made)
 
 
 def _layer_of(semantics: Semantics, kind: Kind | None, seen: set[ast.AST], depth: int) -> str:
