@@ -99,9 +99,16 @@ def _is_on_gpu(call: ast.Call, semantics: Semantics) -> bool:
 
 
 def _pins_itself(call: ast.Call, semantics: Semantics) -> bool:
-    function = semantics.local_function(loader_argument(call, "collate_fn"))
+    """Whether the function that makes batches pins them, or is one of a sampler, whose graphs no loader pins."""
+    collate = loader_argument(call, "collate_fn")
+    function = semantics.local_function(collate)
     if function is None:
-        return False
+        match collate:
+            case ast.Attribute(value=ast.Name(id=holder)) if holder != "self" and not semantics.names(collate):
+                dataset = loader_argument(call, "dataset")
+                return not (isinstance(dataset, ast.Name) and dataset.id == holder)
+            case _:
+                return False
     return any(
         isinstance(inner.func, ast.Attribute) and inner.func.attr == "pin_memory"
         for inner in nodes_within(function, ast.Call)
