@@ -140,7 +140,7 @@ class Training:
         if ref is None:
             return False
         kind = ref.kind
-        if kind is not None:
+        if kind is not None and kind.what is not What.NONE:  # None may be the default of a field that somebody sets
             return kind.what is What.SCALER
         return bool(ref.path) and ref.path in self._scaler_paths
 
