@@ -28,6 +28,8 @@ _KEPT = regex(
     r"unused|not used|never (?:used|reads?)|compatib|checkpoints?'? |checkpoint$|state_?dict|legacy|placeholder",
     re.IGNORECASE,
 )
+#: Modules of torch whose methods read layers by name.
+_READERS = tuple(f"torch.nn.Transformer{part}" for part in ("", "Encoder", "Decoder", "EncoderLayer", "DecoderLayer"))
 #: What the author says where one layer is called in two places on purpose.
 _SHARED = regex(r"\bsame\b|\bshare[sd]?\b|re-?use", re.IGNORECASE)
 #: Modules of a framework, which reach no layer of their own.
@@ -104,6 +106,8 @@ class UnusedLayer(Rule):
         if forward is None or not _uses_names_only(view):
             return
         yield from self._check_base(forward, view)
+        if any(view.semantics.is_named(base, *_READERS) for base in view.node.bases):
+            return  # what it inherits reads `self.self_attn` and its kind
         if view.method("__init__") is None or not self_attributes(forward):
             return  # a `forward` that uses nothing of the module is not what runs its layers
         reads = _reads(view)
