@@ -26,6 +26,7 @@ help:
 # -- environments ---------------------------------------------------------------------------------------------------
 
 $(VENV)/pyvenv.cfg:
+	@echo "installing into $(VENV), once"
 	python=$$(PYTHON='$(PYTHON)' scripts/find_python.sh) && "$$python" -m venv $(VENV)
 	$(RUN) -m pip install --quiet --upgrade 'pip>=25.1'
 

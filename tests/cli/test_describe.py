@@ -55,6 +55,14 @@ def test_an_unknown_rule_is_an_error_with_a_suggestion(torchlint: Torchlint) -> 
     assert "`torchlint rules` lists all of them" in torchlint("rule", "zzz").err
 
 
+def test_a_family_is_listed_by_the_beginning_of_its_codes(torchlint: Torchlint) -> None:
+    lines = torchlint("rules", "tl7").out.splitlines()
+    assert len(lines) == 1 + sum(rule.code.startswith("TL7") for rule in all_rules())
+    assert all(line.startswith("TL7") for line in lines[1:])
+    assert "`TL7` is a family of" in torchlint("rule", "TL7").err
+    assert torchlint("rules", "XY").status == 2
+
+
 def test_the_table_has_every_rule(torchlint: Torchlint) -> None:
     head, *rows = torchlint("rules").out.splitlines()
     assert head.split() == ["code", "name", "level", "fix", "what", "it", "reports"]

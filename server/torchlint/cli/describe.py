@@ -14,7 +14,7 @@ from torchlint.regex import regex
 from torchlint.rules import all_rules, find_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torchlint.reports.look import Look
     from torchlint.rules import Rule
@@ -45,18 +45,29 @@ def rule(name: str, output_format: str, color: str) -> None:
 
 
 @click.command()
+@click.argument("family", required=False, default="")
 @format_option
 @color_option
-def rules(output_format: str, color: str) -> None:
-    """List all rules."""
+def rules(family: str, output_format: str, color: str) -> None:
+    """List all rules, or those of a FAMILY (TL2)."""
     look = look_of(color, sys.stdout)
+    listed = _of_family(family)
+    if not listed:
+        raise click.BadParameter(f"no code of a rule begins with `{family}`.", param_hint="FAMILY")
     if output_format == "json":
-        write(json.dumps([_description(found) for found in all_rules()], indent=2) + "\n", look)
+        write(json.dumps([_description(found) for found in listed], indent=2) + "\n", look)
     else:
-        write("".join(f"{line}\n" for line in _table(look)), look)
+        write("".join(f"{line}\n" for line in _table(listed, look)), look)
+
+
+def _of_family(family: str) -> list[type[Rule]]:
+    return [found for found in all_rules() if found.code.startswith(family.upper())]
 
 
 def _unknown(name: str) -> str:
+    members = len(_of_family(name))
+    if members:
+        return f"`{name}` is a family of {members} rules: `torchlint rules {name}` lists them."
     names = [known for found in all_rules() for known in (found.code, found.name)]
     close = difflib.get_close_matches(name, names, n=1) or difflib.get_close_matches(name.upper(), names, n=1)
     return f"there is no rule `{name}`. " + (
@@ -75,9 +86,9 @@ def _description(rule: type[Rule]) -> dict[str, Any]:
     }
 
 
-def _table(look: Look) -> Iterator[str]:
+def _table(listed: Sequence[type[Rule]], look: Look) -> Iterator[str]:
     head = ("code", "name", "level", "fix", "what it reports")
-    rows = [(r.code, r.name, r.level.value, r.fix.value, r.summary) for r in all_rules()]
+    rows = [(r.code, r.name, r.level.value, r.fix.value, r.summary) for r in listed]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(4)]
     for number, row in enumerate([head, *rows]):
         cells = [f"{cell:<{width}}" for cell, width in zip(row, [*widths, 0], strict=True)]
