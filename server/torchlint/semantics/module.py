@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import cast
 
 from torchlint.semantics.class_facts import ClassFacts, class_facts
@@ -168,13 +167,9 @@ class ModuleFacts:
         """``mentions_call`` of any of these names, as one question."""
         return bool(self.memo.read(("mentions any", names)))
 
-    def calls_twice(self, names: frozenset[str]) -> bool:
-        """Whether the file has two calls by any of these (last) names, or imports one of them under another name."""
-        return bool(self.memo.read(("calls twice", names)))
-
-    def _calls_twice(self, names: frozenset[str]) -> bool:
-        calls = (call for name in sorted(names & self._callers().keys()) for call in self._calls_of(name))
-        return len(list(islice(calls, 2))) == 2 or not names.isdisjoint(self._imported_tails())
+    def imports_renamed(self, names: frozenset[str]) -> bool:
+        """Whether the top level imports something with one of these last names under another name."""
+        return bool(self.memo.read(("imports renamed", names)))
 
     def names_called(self, names: frozenset[str]) -> frozenset[str]:
         """The names among these by which the file calls anything, or imports something under another name."""
@@ -367,7 +362,7 @@ _ANSWERS: dict[str, _Look] = {
         not (names.isdisjoint(self._callers()) and names.isdisjoint(self._imported_tails()))
     ),
     "names called": lambda self, names: names & (self._callers().keys() | self._imported_tails()),
-    "calls twice": lambda self, names: self._calls_twice(names),
+    "imports renamed": lambda self, names: not names.isdisjoint(self._imported_tails()),
     "leading": lambda self, called: self._reaching_names(called),
     "reaches": lambda self, part, called: self._reaches(part, called),
     "reached": lambda self, part, wanted: self._reached(part, wanted),

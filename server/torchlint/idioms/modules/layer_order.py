@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import cast
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.member_lists import members_of_call, members_of_class
 from torchlint.idioms.modules.straight_line import is_batch_size, layer_like
 from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, shortened
-from torchlint.semantics.scopes import Binding
+from torchlint.semantics.scopes import Binding, last_name
 from torchlint.semantics.semantics import Semantics
+from torchlint.syntax import parent_of, part_of
 
 _DEEPEST = 6
 _SEQUENTIAL = "torch.nn.Sequential"
@@ -136,6 +139,37 @@ def _flattened_operand(call: ast.Call, operand: ast.expr | None, semantics: Sema
             return data if is_batch_size(size, data) and semantics.literal(last) == -1 else None
         case _:
             return None
+
+
+def may_build(view: ClassView, layers: frozenset[str], count: int = 1) -> bool:
+    """Whether a class, with its bases in this file, builds at least so many layers with these last names, itself or by
+    functions of the file: asked before the layers of a class are looked at."""
+    module = view.semantics.module
+    if module.imports_renamed(layers):
+        return True
+    helpers = frozenset(name for name in module.names_leading_to(layers) - layers if not name.startswith("__"))
+    built: set[object] = set()
+    for owner in view.semantics.lineage(view.node):
+        for method in module.methods(owner):
+            called = index_of(part_of(method)).called
+            if not helpers.isdisjoint(called):
+                return True
+            if not layers.isdisjoint(called):
+                calls = cast("Iterator[ast.Call]", nodes_within(method, ast.Call))
+                built.update(_place_of(call) for call in calls if last_name(call.func) in layers)
+    return len(built) >= count
+
+
+def _place_of(build: ast.Call) -> object:
+    """The attribute that a layer is kept in, which one of several holds at a time; the call itself for any other."""
+    holder = parent_of(build)
+    while isinstance(holder, ast.IfExp):
+        holder = parent_of(holder)
+    match holder:
+        case ast.Assign(targets=[ast.Attribute(attr=name)]):
+            return name
+        case _:
+            return build
 
 
 def applications(view: ClassView) -> tuple[Applied, ...]:

@@ -24,7 +24,7 @@ def may_tell_sizes(semantics: Semantics) -> bool:
     the layers of classes are looked at."""
 
     def compute() -> bool:
-        built = semantics.module.names_called(_sized_layers())
+        built = semantics.module.names_called(sized_layers())
         calls = (call for name in built for call in semantics.module.calls_of(name))
         given = (value for call in calls for value in (*call.args[:2], *(item.value for item in call.keywords)))
         return len(built) > 1 or any(whole_number(value, semantics) is not None for value in given)
@@ -33,7 +33,7 @@ def may_tell_sizes(semantics: Semantics) -> bool:
 
 
 @cache
-def _sized_layers() -> frozenset[str]:
+def sized_layers() -> frozenset[str]:
     """The last names of the layers of torch whose constructor says how large their input or output is."""
     known = (torch_api.module_facts(name) for name in torch_api.module_names())
     sized = (facts.name for facts in known if facts is not None and (facts.in_size or facts.out_size))

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Iterator
 
 from torchlint import torch_api
 from torchlint.fixes import Editor
-from torchlint.idioms.modules.layer_order import Neighbours, neighbours_in_class, neighbours_in_run, run_of_call
+from torchlint.idioms.modules.layer_order import (
+    Neighbours,
+    may_build,
+    neighbours_in_class,
+    neighbours_in_run,
+    run_of_call,
+)
 from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
@@ -90,7 +96,7 @@ class BiasBeforeBatchNorm(Rule):
 
     @on_module_class()
     def check_class(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        if view.semantics.module.mentions_any_call(_NORM_TAILS):
+        if may_build(view, _NORM_TAILS):
             yield from self._check(neighbours_in_class(view), view.node, view.semantics)
 
     def _check(self, pairs: Iterable[Neighbours], place: ast.AST, semantics: Semantics) -> Iterator[Diagnosis]:

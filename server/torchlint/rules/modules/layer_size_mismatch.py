@@ -8,13 +8,14 @@ from torchlint.idioms.modules.layer_order import (
     Run,
     applications,
     applied,
+    may_build,
     opened,
     run_of_call,
     run_of_class,
     value_before,
 )
 from torchlint.idioms.modules.layer_shapes import Misfit, Shape, after
-from torchlint.idioms.modules.layer_sizes import may_tell_sizes
+from torchlint.idioms.modules.layer_sizes import may_tell_sizes, sized_layers
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
@@ -87,7 +88,7 @@ class LayerSizeMismatch(Rule):
     @on_module_class()
     def check_class(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         semantics = view.semantics
-        if not may_tell_sizes(semantics):
+        if not (may_tell_sizes(semantics) and may_build(view, sized_layers())):
             return
         _, misfits = _through(run_of_class(view), Shape(), semantics)
         found = [misfit for misfit in misfits if misfit.layer.holder is view.node]

@@ -8,6 +8,7 @@ from torchlint import torch_api
 from torchlint.idioms.modules.layer_order import (
     Applied,
     Neighbours,
+    may_build,
     neighbours_in_class,
     neighbours_in_run,
     run_of_call,
@@ -95,7 +96,7 @@ class LinearWithoutActivation(Rule):
 
     @on_module_class()
     def check_class(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        if view.semantics.module.calls_twice(_TAILS):
+        if may_build(view, _TAILS, 2):
             yield from self._check(neighbours_in_class(view), view.semantics)
 
     def _check(self, pairs: Iterable[Neighbours], semantics: Semantics) -> Iterator[Diagnosis]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
-from torchlint.idioms.modules.layer_order import Applied, applications, applied, value_before
+from torchlint.idioms.modules.layer_order import Applied, applications, applied, may_build, value_before
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.regex import regex
@@ -94,7 +94,7 @@ class ReusedBatchNorm(Rule):
 
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        if not view.semantics.module.mentions_any_call(_NORM_TAILS):
+        if not may_build(view, _NORM_TAILS):
             return
         by_place: dict[tuple[ast.AST | None, str], list[Applied]] = {}
         for layer in applications(view):
