@@ -147,7 +147,8 @@ def may_build(view: ClassView, layers: frozenset[str], count: int = 1) -> bool:
     module = view.semantics.module
     if module.imports_renamed(layers):
         return True
-    helpers = frozenset(name for name in module.names_leading_to(layers) - layers if not name.startswith("__"))
+    own = view.semantics.methods_by_name(view.node)
+    helpers = module.names_leading_to(layers) - layers - own.keys() - {"__init__"}
     built: set[object] = set()
     for owner in view.semantics.lineage(view.node):
         for method in module.methods(owner):
