@@ -22,6 +22,7 @@ _DEEPEST = 8
 _GIVE_TUPLES = frozenset(f"torch.nn.{name}" for name in "RNN LSTM GRU LSTMCell MultiheadAttention".split())
 _IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
+_COUNTS = frozenset("size dim numel item tolist".split())
 #: Builtins whose answer is no tensor.
 _ANSWERS = frozenset("isinstance issubclass hasattr callable len any all bool int float str type".split())
 
@@ -195,19 +196,32 @@ def _may_be_tensor(semantics: Semantics, expression: ast.expr) -> bool:
     """What the form of a value allows: asked of every condition, before its value is followed."""
     match expression:
         case ast.Compare(left=left, comparators=[right], ops=[operator]):
-            return not isinstance(operator, _IDENTITY) and not (_is_text_or_none(left) or _is_text_or_none(right))
+            return not isinstance(operator, _IDENTITY) and not (_is_no_tensor(left) or _is_no_tensor(right))
         case ast.Name():
             return not all(_is_switch(item) for item in semantics.definitions(expression))
         case ast.Call(func=ast.Name(id=called)):
             return called not in _ANSWERS
+        case ast.Call(func=ast.Attribute(attr=called)):
+            return not called.startswith("is_") and called not in _COUNTS
         case ast.Constant() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.JoinedStr() | ast.Lambda():
             return False
         case _:
             return True
 
 
-def _is_text_or_none(expression: ast.expr) -> bool:
-    return isinstance(expression, ast.Constant) and (expression.value is None or isinstance(expression.value, str))
+def _is_no_tensor(expression: ast.expr) -> bool:
+    """A text, None, a size or a count: what is compared with it is not a tensor with several elements either."""
+    match expression:
+        case ast.Constant(value=None | str()):
+            return True
+        case (
+            ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="shape" | "ndim" | "device" | "dtype")
+        ):
+            return True
+        case ast.Call(func=ast.Name(id="len" | "type") | ast.Attribute(attr="size" | "dim" | "numel")):
+            return True
+        case _:
+            return False
 
 
 def _is_switch(definition: Definition) -> bool:
