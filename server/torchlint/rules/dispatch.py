@@ -163,11 +163,11 @@ class Dispatcher:
             return
         for wanted, handlers in self._flows.items():
             if reached.issuperset(wanted):
-                for root in unit.working_roots(wanted, self._asked):
+                for root in unit.working_roots(self._asked):
                     deliver(handlers, root)
         for wanted, handlers in self._outermost_flows.items():
             if reached.issuperset(wanted):
-                for root in unit.outermost_roots(*wanted):
+                for root in unit.outermost_roots():
                     deliver(handlers, root)
 
     def _wanting(self, statement: ast.Assign) -> list[_Handler]:

@@ -71,7 +71,7 @@ def print_flow(document: Document) -> str:
     lines: list[str] = []
     for nodes in semantics.module.units():
         unit = Unit(nodes, semantics, None, in_notebook=bool(document.cells))
-        for root in unit.roots(_EVENTS):
+        for root in unit.roots() if unit.reached(frozenset({_EVENTS})) else ():
             if not is_empty(root.flow):
                 lines += [f"{_title(root, nodes.name)}", *_flow_lines(root.flow, syntax, 1), ""]
     return "\n".join(lines).rstrip()

@@ -1,6 +1,6 @@
 """What one version of a file says to whoever asks about its parts: definitions, classes, scopes.
 
-Everything that crosses from one part to another goes through ``ModuleFacts.read_*``, which tells the memo.
+Everything that crosses from one part to another is asked of ``ModuleFacts``, which tells the memo.
 """
 
 from __future__ import annotations
@@ -205,10 +205,6 @@ class ModuleFacts:
         """Whether a top-level class of the file names ``name`` as a base class."""
         return bool(self.memo.read(("base", name)))
 
-    def reaches(self, parts: tuple[Part, ...], called: frozenset[str]) -> bool:
-        """Whether code of ``parts``, or functions of this file that it calls by name, call one of these names."""
-        return any(bool(self.memo.read(("reaches", part, called))) for part in parts)
-
     def names_leading_to(self, called: frozenset[str]) -> frozenset[str]:
         """``called``, and the names of the functions of this file that lead to a call of one of these names."""
         found: frozenset[str] = self.memo.read(("leading", called))
@@ -217,7 +213,8 @@ class ModuleFacts:
     def reached(
         self, parts: tuple[Part, ...], wanted: frozenset[frozenset[str]]
     ) -> tuple[frozenset[frozenset[str]], ...]:
-        """For each of ``parts`` the sets of ``wanted`` that it ``reaches``."""
+        """For each of ``parts`` the sets of ``wanted`` of which it calls a name, directly or through functions of this
+        file that it calls by name."""
         return tuple(self.memo.read(("reached", part, wanted)) for part in parts)
 
     def _reached(self, part: Part, wanted: frozenset[frozenset[str]]) -> frozenset[frozenset[str]]:
@@ -255,9 +252,6 @@ class ModuleFacts:
                 last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
                 if last == name:
                     yield call
-
-    def _reaches(self, part: Part, called: frozenset[str]) -> bool:
-        return not self._reaching_names(called).isdisjoint(index_of(part).called)
 
     def _reaching_names(self, called: frozenset[str]) -> frozenset[str]:
         """``called`` and the names of all functions of the file that lead to one of them."""
@@ -364,7 +358,6 @@ _ANSWERS: dict[str, _Look] = {
     "names called": lambda self, names: names & (self._callers().keys() | self._imported_tails()),
     "imports renamed": lambda self, names: not names.isdisjoint(self._imported_tails()),
     "leading": lambda self, called: self._reaching_names(called),
-    "reaches": lambda self, part, called: self._reaches(part, called),
     "reached": lambda self, part, wanted: self._reached(part, wanted),
     "class": lambda self, header: self._classes.get(header),
     "method": lambda self, header, name: self._of_class(header, lambda facts: facts.methods.get(name)),

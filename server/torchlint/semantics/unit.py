@@ -87,30 +87,26 @@ class Unit:
         found = self.semantics.module.reached(parts, wanted) if parts else ()
         return frozenset().union(*found) if len(found) != 1 else found[0]
 
-    def roots(self, *called: frozenset[str]) -> Iterator[Root]:
-        """The flows that begin in the unit and in which one name of each of the sets ``called`` is called, directly or
-        through functions of this file."""
-        parts = self._nodes.parts
-        if not parts or not all(self.semantics.module.reaches(parts, names) for names in called):
-            return
+    def roots(self) -> Iterator[Root]:
+        """The flows that begin in the unit. Whether it calls what matters in a flow is told by ``reached``, first."""
         for function in self.functions():
             if not _is_nested(function):
                 yield Root(function, partial(flow_of, self.semantics, function))
         if self._nodes.kind == "module":
             yield Root(None, self._module_flow)
 
-    def working_roots(self, called: Sequence[frozenset[str]], asked: frozenset[str]) -> Iterator[Root]:
+    def working_roots(self, asked: frozenset[str]) -> Iterator[Root]:
         """The same without those that only pass on to another function, which is a root itself. ``asked``: the methods
         that matter to whoever looks at a root of this unit."""
-        for root in self.roots(*called):
+        for root in self.roots():
             key = ("passes on", root.function)
             memo = self.semantics.module.memo
             if not memo.cached(key, partial(only_passes_on, root.flow, asked), False):
                 yield root
 
-    def outermost_roots(self, *called: frozenset[str]) -> Iterator[Root]:
+    def outermost_roots(self) -> Iterator[Root]:
         """The same without the functions that something in the file calls."""
-        for root in self.roots(*called):
+        for root in self.roots():
             if root.function is None or not self.semantics.callers(root.function):
                 yield root
 

@@ -363,8 +363,8 @@ class Training:
 
 def training_of(semantics: Semantics, root: Root) -> Training:
     """The training vocabulary of a flow, made once for all rules that look at it."""
-    key = ("training", root.flow)
-    return semantics.module.memo.cached(key, lambda: Training(semantics, root), Training(semantics, root))
+    made = Training(semantics, root)
+    return semantics.module.memo.cached(("training", root.flow), lambda: made, made)
 
 
 def are_different(one: Optimizer, other: Optimizer) -> bool:
