@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.data.loader_use import made_by
 from torchlint.idioms.data.loaders import LOADER, loaded_class, loader_argument
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
@@ -172,6 +173,8 @@ def _is_object(expression: ast.expr, semantics: Semantics) -> bool:
         bound = [definition.value for definition in semantics.definitions(expression) if not definition.path]
         if len(bound) > 1 and len(bound) == len(semantics.definitions(expression)):
             return all(_makes_sampler(value, semantics) for value in bound)
+    if isinstance(expression, ast.Attribute):
+        return _makes_sampler(made_by(semantics, expression), semantics)
     return _makes_sampler(semantics.value_of(expression), semantics)
 
 

@@ -154,8 +154,10 @@ def _is_drawn_from(used: ast.Name | ast.Attribute) -> bool:
 
 
 def _made_in_init(view: ClassView, attribute: str, semantics: Semantics) -> ast.expr | None:
-    """The call that makes the generator an attribute holds, if `__init__` and nothing else assigns it."""
-    writes = view.writes(attribute)
+    """The call that makes the generator an attribute holds, if one `__init__`, of the class or of a base in the file,
+    and nothing else assigns it."""
+    lineage = semantics.lineage(view.node)
+    writes = [write for owner in lineage for write in semantics.module.attribute_writes(owner, attribute)]
     if len(writes) != 1 or writes[0].path:
         return None
     function = enclosing_function(writes[0].statement)
@@ -177,7 +179,8 @@ def _made_at_top(name: ast.Name, semantics: Semantics) -> ast.expr | None:
 
 def _is_seeded(view: ClassView, attribute: str) -> bool:
     """Whether a method other than `__init__` seeds the generator of an attribute."""
-    for read in view.reads(attribute):
+    lineage = view.semantics.lineage(view.node)
+    for read in (read for owner in lineage for read in ClassView(view.semantics, owner).reads(attribute)):
         holder = parent_of(read)
         if isinstance(holder, ast.Attribute) and holder.attr in ("seed", "manual_seed", "set_state", "setstate"):
             function = enclosing_function(read)
