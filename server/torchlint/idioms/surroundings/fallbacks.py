@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from torchlint.regex import regex
 from torchlint.semantics.scopes import Binding
@@ -17,7 +18,8 @@ _VERSION_NAME = regex(
     r"version|torch.*(_ge|_gt|_le|_lt|at_least|greater|older|newer|before|after|\d_\d)|(requires|has)_torch",
     re.IGNORECASE,
 )
-_PROBES = frozenset(("hasattr", "getattr", "find_spec", "signature"))
+_ATTRIBUTE_PROBES = frozenset(("hasattr", "getattr"))
+_PROBES = frozenset(("find_spec", "signature")) | _ATTRIBUTE_PROBES
 _DEEPEST = 3
 
 
@@ -53,7 +55,8 @@ def in_version_fallback(semantics: Semantics, node: ast.AST) -> bool:
 
 def is_version_test(semantics: Semantics, test: ast.expr, depth: int = 0) -> bool:
     """Whether a condition asks for a version, or whether something exists: ``hasattr(torch, "x")``,
-    ``Version(torch.__version__) >= Version("2.4")``, a name that was bound to such a condition."""
+    ``Version(torch.__version__) >= Version("2.4")``, a name or attribute that was bound to such a condition, a
+    function of the file that returns one."""
     for node in ast.walk(test):
         match node:
             case ast.Name(id="version_info") | ast.Attribute(attr="version_info" | "__version__" | "__kwdefaults__"):
@@ -61,21 +64,41 @@ def is_version_test(semantics: Semantics, test: ast.expr, depth: int = 0) -> boo
             case ast.Constant(value=str(text)) if _VERSION_TEXT.match(text):
                 return True
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _PROBES:
-                return True
+                # `self.amp = getattr(args, "amp", False)` asks for an option.
+                if depth == 0 or name not in _ATTRIBUTE_PROBES or (node.args and semantics.names(node.args[0])):
+                    return True
             case ast.Name(id=name) | ast.Attribute(attr=name) if _VERSION_NAME.search(name):
                 return True
-            case ast.Name() if depth < _DEEPEST:
+            case ast.Name() | ast.Attribute(value=ast.Name()) if depth < _DEEPEST:
                 if any(
-                    definition.kind is Binding.ASSIGNMENT
-                    and definition.value is not None
-                    and (
-                        is_version_test(semantics, definition.value, depth + 1)
-                        or (isinstance(definition.value, ast.Constant) and _binds_in_fallback(definition.node))
-                    )
-                    for definition in semantics.definitions(node)
+                    is_version_test(semantics, value, depth + 1)
+                    or (isinstance(value, ast.Constant) and _binds_in_fallback(statement))
+                    for statement, value in _bound_to(semantics, node)
                 ):
                     return True
+            case ast.Call(func=ast.Name() as function) if depth < _DEEPEST:
+                called = semantics.local_function(function)
+                returned = semantics.returned_values(called) if called is not None else ()
+                if any(is_version_test(semantics, value, depth + 1) for value in returned):
+                    return True
     return False
+
+
+def _bound_to(semantics: Semantics, node: ast.Name | ast.Attribute) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """The assignments that a name or attribute of ``self`` may come from, with their values."""
+    if isinstance(node, ast.Name):
+        for definition in semantics.definitions(node):
+            if definition.kind is Binding.ASSIGNMENT and definition.value is not None:
+                yield definition.node, definition.value
+        return
+    owner = semantics.class_of_self(node.value)
+    for holder in semantics.lineage(owner) if owner is not None else ():
+        for definition in semantics.module.body_definitions(holder, node.attr):
+            if definition.value is not None:
+                yield definition.node, definition.value
+        for write in semantics.module.attribute_writes(holder, node.attr):
+            if write.value is not None:
+                yield write.statement, write.value
 
 
 def _binds_in_fallback(statement: ast.AST) -> bool:
