@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.data.loader_use import made_by
+from torchlint.idioms.data.pipelines import steps_of
 from torchlint.semantics.literals import UNKNOWN
 from torchlint.semantics.nodes import argument
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
-from torchlint.syntax import parent_of
 
 _MODULES = ("torchvision.transforms.v2.", "torchvision.transforms.")
 #: Besides those that begin with "Random" (torchvision 0.28).
@@ -67,28 +67,10 @@ def _names(semantics: Semantics, made: ast.Call) -> Iterator[str]:
 
 
 def _random_steps(semantics: Semantics, steps: ast.expr | None, depth: int) -> Iterator[ast.Call]:
-    match semantics.value_of(steps):
-        case ast.List(elts=elements) | ast.Tuple(elts=elements) as display:
-            for element in (*elements, *_appended(semantics, steps, display)):
-                found = random_transform(semantics, element, depth)
-                if found is not None:
-                    yield found
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            yield from _random_steps(semantics, left, depth)
-            yield from _random_steps(semantics, right, depth)
-
-
-def _appended(semantics: Semantics, steps: ast.expr | None, display: ast.expr) -> Iterator[ast.expr]:
-    """What is appended to a list in any case: by statements of the block in which it is made."""
-    statement = parent_of(display)
-    if not isinstance(steps, ast.Name) or not isinstance(statement, ast.Assign):
-        return
-    for call in semantics.module.calls_of("append"):
-        match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name) as holder), args=[element]) if name == steps.id:
-                block = parent_of(parent_of(call) or call)
-                if block is parent_of(statement) and semantics.value_of(holder) is display:
-                    yield element
+    for element in steps_of(semantics, steps):
+        found = random_transform(semantics, element, depth) if element is not None else None
+        if found is not None:
+            yield found
 
 
 def random_transform_of(semantics: Semantics, dataset: ast.Call, depth: int = 0) -> ast.Call | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.inference import enclosing_function_of_parameter
-from torchlint.semantics.nodes import argument, position_of_parameter
+from torchlint.semantics.nodes import argument, default_of, position_of_parameter
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics
 
@@ -47,6 +47,9 @@ def is_cuda_device(semantics: Semantics, expression: ast.expr | None, depth: int
             return any(sides) if asks else all(sides)
         case ast.Name():
             definitions = semantics.definitions(expression)
+            if len(definitions) == 1 and definitions[0].kind is Binding.PARAMETER:
+                values = _values_of_parameter(semantics, definitions[0].node)
+                return bool(values) and all(is_cuda_device(semantics, value, depth + 1) for value in values)
             if len(definitions) != 1 or definitions[0].kind is not Binding.ASSIGNMENT or definitions[0].path:
                 return False
             return is_cuda_device(semantics, definitions[0].value, depth + 1)
@@ -56,6 +59,15 @@ def is_cuda_device(semantics: Semantics, expression: ast.expr | None, depth: int
             return len(writes) == 1 and not writes[0].path and is_cuda_device(semantics, writes[0].value, depth + 1)
         case _:
             return False
+
+
+def _values_of_parameter(semantics: Semantics, parameter: ast.AST) -> tuple[ast.expr, ...]:
+    """What a parameter is, as far as the file says: what its calls give, and its default."""
+    function = enclosing_function_of_parameter(parameter) if isinstance(parameter, ast.arg) else None
+    if function is None or not isinstance(parameter, ast.arg):
+        return ()
+    default = default_of(parameter)
+    return (*semantics.given_for(parameter, function), *((default,) if default is not None else ()))
 
 
 def is_certainly_gpu(semantics: Semantics, device: ast.expr | None, depth: int = 0) -> bool:

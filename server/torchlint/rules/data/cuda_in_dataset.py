@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.data.loaders import LOADER, has_workers, loader_argument, loaders_of
+from torchlint.idioms.surroundings.called_code import code_run_by, function_run_by
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_class
 from torchlint.semantics.classes import ClassView, self_attributes
@@ -13,6 +14,7 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 _CONTEXTS = ("multiprocessing_context", "worker_init_fn")
+_DEEPEST = 3
 
 
 class CudaInDataset(Rule):
@@ -97,14 +99,21 @@ class CudaInDataset(Rule):
     @on_call(LOADER)
     def check_collate(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         given = loader_argument(call, "collate_fn")
-        function = given if isinstance(given, ast.Lambda) else unit.semantics.local_function(given)
-        if given is None or function is None or not _forks(call, unit.semantics):
+        if given is None or not _forks(call, unit.semantics):
             return
-        found = [(item, None) for item in nodes_within(function, ast.Call) if moves_to_cuda(unit.semantics, item)]
-        if found:
-            shown = "This" if isinstance(function, ast.Lambda) else f"`{function.name}`"
-            message = f"{shown} runs in the workers, which are forked and cannot use CUDA after their parent."
-            yield self.found(given, message, related=[(found[0][0], "work on the GPU")])
+        function = _collating(given, unit.semantics)
+        if function is None:
+            return
+        run = [function] if isinstance(function, ast.Lambda) else code_run_by(function, unit.semantics)
+        calls = (item for code in run for item in nodes_within(code, ast.Call))
+        work = next((item for item in calls if moves_to_cuda(unit.semantics, item)), None)
+        if work is not None:
+            named = isinstance(given, ast.Name | ast.Attribute)
+            message = (
+                f"{f'`{ast.unparse(given)}`' if named else 'This'} runs in the workers, which are forked and cannot "
+                "use CUDA after their parent."
+            )
+            yield self.found(given, message, related=[(work, "work on the GPU")])
 
     def _diagnose(
         self, found: list[tuple[ast.AST, ast.AST | None]], where: str, loader: tuple[ast.AST, str]
@@ -114,6 +123,26 @@ class CudaInDataset(Rule):
         related = [(made, "put on the GPU")] if made is not None else []
         related += [(other, "here too") for other, _ in found[1:3]]
         return self.found(place, message, related=[*related, loader])
+
+
+def _collating(given: ast.expr, semantics: Semantics, depth: int = 0) -> FunctionNode | ast.Lambda | None:
+    """The function of the file that runs when a loader calls its ``collate_fn``: itself, the method or the
+    ``__call__`` of an object, or what ``functools.partial`` has bound."""
+    value = semantics.value_of(given)
+    if isinstance(value, ast.Lambda):
+        return value
+    if semantics.is_call_to(value, "functools.partial") and isinstance(value, ast.Call) and depth < _DEEPEST:
+        bound = argument(value, 0, None)
+        return _collating(bound, semantics, depth + 1) if bound is not None else None
+    function = function_run_by(given, semantics)
+    if function is not None:
+        return function
+    holder, method = (given.value, given.attr) if isinstance(given, ast.Attribute) else (given, "__call__")
+    for owner, name in ((holder, method), (given, "__call__")):
+        kind = semantics.kind(owner)
+        if kind is not None and kind.class_node is not None:
+            return semantics.find_method(kind.class_node, name)
+    return None
 
 
 def _places(view: ClassView, method: FunctionNode, semantics: Semantics) -> Iterator[tuple[ast.AST, ast.AST | None]]:

@@ -6,6 +6,7 @@ from enum import Enum
 
 from torchlint.fixes.editor import Editor
 from torchlint.frozen import dataclass
+from torchlint.idioms.data.pipelines import steps_of
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.nodes import argument
@@ -42,7 +43,7 @@ class _Image(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Step:
-    """One transform of a pipeline; ``name`` is empty for one that torchvision does not have."""
+    """One transform of a pipeline; ``name`` is empty for one that torchvision does not have, or is not known."""
 
     name: str
     node: ast.expr
@@ -158,20 +159,11 @@ class TransformOrder(Rule):
 
 def _steps(pipeline: ast.expr | None, semantics: Semantics) -> Iterator[_Step]:
     """The transforms of a list, those of a `Compose` inside it too."""
-    if isinstance(pipeline, ast.Name) and semantics.module.calls_of("insert"):
-        return
-    pipeline = semantics.value_of(pipeline)
-    match pipeline:
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            for element in elements:
-                yield from _step(element, semantics)
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            yield from _steps(left, semantics)
-            yield from _steps(right, semantics)
-        case ast.expr():
+    for element in steps_of(semantics, pipeline):
+        if element is not None:
+            yield from _step(element, semantics)
+        elif pipeline is not None:
             yield _Step("", pipeline)
-        case None:
-            return
 
 
 def _step(element: ast.expr, semantics: Semantics) -> Iterator[_Step]:

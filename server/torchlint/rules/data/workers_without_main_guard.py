@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from torchlint.idioms.data.loader_use import called_function, iterated_loaders
 from torchlint.idioms.data.loaders import all_loaders, has_workers, loader_argument
 from torchlint.rules.base import Diagnosis, Level, Rule, on_unit
+from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.index import index_of
-from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -81,6 +82,8 @@ class WorkersWithoutMainGuard(Rule):
             return
         node = start[0]
         what = f"`{ast.unparse(node.func)}()`" if isinstance(node, ast.Call) else "This loop"
+        if isinstance(node, ast.comprehension):
+            node = parent_of(node) or node
         message = f'{what} starts workers outside of `if __name__ == "__main__"`: each may run the script again.'
         yield self.found(node, message, related=[(start[1], "loads with workers")])
 
@@ -93,8 +96,9 @@ def _first_start(semantics: Semantics) -> _Start | None:
         if semantics.literal(argument(method, 0, "method")) == "fork":
             return None
     for part in semantics.module.own_code():
-        nodes: list[ast.For | ast.Call] = [*index_of(part).all(ast.For), *index_of(part).all(ast.Call)]
-        for node in sorted(nodes, key=lambda item: (item.lineno, item.col_offset)):
+        nodes: list[ast.AST] = [*index_of(part).all(ast.For), *index_of(part).all(ast.Call)]
+        nodes += index_of(part).all(ast.comprehension)
+        for node in sorted(nodes, key=_position):
             if enclosing_function(node) is None and not _is_guarded(node):
                 loader = _loader_started(semantics, node, 0)
                 if loader is not None:
@@ -102,19 +106,35 @@ def _first_start(semantics: Semantics) -> _Start | None:
     return None
 
 
-def _loader_started(semantics: Semantics, node: ast.For | ast.Call, depth: int) -> ast.Call | None:
-    if isinstance(node, ast.For):
-        found = (call for call in iterated_loaders(semantics, node.iter) if _starts_workers(semantics, call))
+def _position(node: ast.AST) -> tuple[int, int]:
+    return position_of(node.target if isinstance(node, ast.comprehension) else node)
+
+
+def _loader_started(semantics: Semantics, node: ast.AST, depth: int) -> ast.Call | None:
+    iterated = _iterated(semantics, node)
+    if iterated is not None:
+        found = (call for call in iterated_loaders(semantics, iterated) if _starts_workers(semantics, call))
         return next(found, None)
-    function = called_function(semantics, node.func)
+    function = called_function(semantics, node.func) if isinstance(node, ast.Call) else None
     if function is None or depth > _DEEPEST:
         return None
     return _loader_started_in(semantics, function, depth)
 
 
+def _iterated(semantics: Semantics, node: ast.AST) -> ast.expr | None:
+    """What a node iterates over: a loop, a comprehension, ``iter(loader)`` (workers start there), ``list(loader)``."""
+    match node:
+        case ast.For(iter=iterated) | ast.comprehension(iter=iterated):
+            return iterated
+        case ast.Call(func=ast.Name(id="iter" | "list"), args=[iterated]) if builtin_called(semantics, node):
+            return iterated
+        case _:
+            return None
+
+
 def _loader_started_in(semantics: Semantics, function: FunctionNode, depth: int) -> ast.Call | None:
-    for inner in nodes_within(function, ast.For, ast.Call):
-        if isinstance(inner, ast.For | ast.Call) and enclosing_function(inner) is function:
+    for inner in nodes_within(function, ast.For, ast.comprehension, ast.Call):
+        if enclosing_function(inner) is function:
             found = _loader_started(semantics, inner, depth + 1)
             if found is not None:
                 return found
