@@ -12,11 +12,13 @@ from collections.abc import Iterable, Iterator
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
+from torchlint.regex import regex
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
+from torchlint.syntax import parent_of
 
 _DEEPEST = 12
 #: Methods whose result has no graph, whatever they are called on.
@@ -42,6 +44,13 @@ _COPIES = frozenset(
 _WRAPS = frozenset(("torch.autograd.Variable", "torch.autograd.variable.Variable"))
 #: Functions of torch that give (values, indices).
 _WITH_INDICES = frozenset("max min topk sort median mode kthvalue cummax cummin".split())
+#: Losses whose targets are classes, in which nobody wants gradients.
+_OF_CLASSES = regex(r"\.(CrossEntropyLoss|NLLLoss|MultiMarginLoss|cross_entropy|nll_loss|multi_margin_loss)$")
+#: Methods whose arguments say what form the tensor takes: nothing of theirs is in the result.
+_FORMS = frozenset(
+    "to type type_as view view_as reshape reshape_as expand expand_as repeat squeeze unsqueeze permute transpose "
+    "flatten unflatten cuda cpu float double half narrow select".split()
+)
 #: Methods of a tensor after which it may require gradients.
 _REQUIRING = frozenset(("requires_grad_", "requires_grad"))
 
@@ -54,15 +63,22 @@ class Cut:
     how: str = ""
 
 
-def cut_of(semantics: Semantics, expression: ast.expr) -> Cut | None:
-    """The place where a value lost its graph; None if it may have one, or may require gradients itself."""
-    return _Follower(semantics).value(expression, ())
+def cut_of(semantics: Semantics, expression: ast.expr, targets_are_data: bool = False) -> Cut | None:
+    """The place where a value lost its graph; None if it may have one, or may require gradients itself.
+
+    ``targets_are_data``: a parameter that a loss is given as its target has no graph, whatever loss it is.
+    """
+    return _Follower(semantics, targets_are_data).value(expression, ())
 
 
 class _Follower:
-    def __init__(self, semantics: Semantics) -> None:
+    def __init__(self, semantics: Semantics, targets_are_data: bool) -> None:
         self._semantics = semantics
+        self._targets_are_data = targets_are_data
         self._active: list[ast.AST] = []
+        #: Whether what is looked at is compared with a prediction: an element of a training loop is data then, and
+        #: (2) a parameter, too.
+        self._compared = 0
 
     def value(self, expression: ast.expr, path: tuple[int | None, ...]) -> Cut | None:
         if expression in self._active or len(self._active) > _DEEPEST:
@@ -87,8 +103,9 @@ class _Follower:
                 return Cut(expression, "a comparison has no gradient")
             case ast.UnaryOp(operand=operand):
                 return self.value(operand, path)
-            case ast.BinOp(left=left, right=right):
-                return self._under_no_grad(expression) or self._all((left, right))
+            case ast.BinOp(left=left, right=right, op=operation):
+                cut = self._under_no_grad(expression) or self._all((left, right))
+                return cut if cut is not None or not isinstance(operation, ast.Sub) else self._difference(left, right)
             case ast.IfExp(body=body, orelse=orelse):
                 return self._all((body, orelse), path)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
@@ -137,6 +154,10 @@ class _Follower:
             source = self._semantics.kind(_iterated(definition.value))
             if source is not None and source.what is What.LOADER:
                 return Cut(definition.node)
+            if self._compared and source is None and _is_of_training_loop(definition):
+                return Cut(definition.node)
+        if definition.kind is Binding.PARAMETER and self._compared > 1:
+            return Cut(definition.node)
         return None
 
     def _is_indices(self, value: ast.expr, path: tuple[int | None, ...]) -> bool:
@@ -188,7 +209,7 @@ class _Follower:
             without = self._under_no_grad(call)
             if without is not None or kind.what is not What.LOSS or not kind.origin.startswith("torch.nn."):
                 return without
-            return self._given(call)
+            return self._given(call, kind.origin)
         return None
 
     def _of_torch(self, name: str, call: ast.Call) -> Cut | None:
@@ -203,13 +224,36 @@ class _Follower:
             return Cut(call)
         if not torch_api.returns_tensor(name) or name == "torch.nn.Parameter":
             return None
-        return self._under_no_grad(call) or self._given(call)
+        return self._under_no_grad(call) or self._given(call, name if torch_api.is_loss_function(name) else "")
 
-    def _given(self, call: ast.Call) -> Cut | None:
-        """The cut of a result that has no graph because no argument has one."""
+    def _given(self, call: ast.Call, loss: str = "") -> Cut | None:
+        """The cut of a result that has no graph because no argument has one; ``loss``: which loss the call is of."""
         if has_unknown_arguments(call):
             return None
-        return self._all([*call.args, *(item.value for item in call.keywords)])
+        target = argument(call, 1, "target") if loss else None
+        if target is None:
+            return self._all([*call.args, *(item.value for item in call.keywords)])
+        rest = [value for value in (*call.args, *(item.value for item in call.keywords)) if value is not target]
+        cut = self._all(rest)
+        if cut is None or not cut.how:
+            return self._all([*rest, target])
+        is_data = self._targets_are_data or _OF_CLASSES.search(loss) is not None
+        return cut if self._is_data(target, 2 if is_data else 1) else None
+
+    def _difference(self, left: ast.expr, right: ast.expr) -> Cut | None:
+        """The cut of a prediction without a graph that a batch of the training loop is subtracted from."""
+        for prediction, target in ((left, right), (right, left)):
+            cut = self.value(prediction, ())
+            if cut is not None and cut.how:
+                return cut if self._is_data(target, 1) else None
+        return None
+
+    def _is_data(self, target: ast.expr, compared: int) -> bool:
+        before, self._compared = self._compared, compared
+        try:
+            return self.value(target, ()) is not None
+        finally:
+            self._compared = before
 
     def _method(self, call: ast.Call, function: ast.Attribute, path: tuple[int | None, ...]) -> Cut | None:
         semantics, method = self._semantics, function.attr
@@ -230,6 +274,8 @@ class _Follower:
         without = self._under_no_grad(call)
         if without is not None and facts.returns == "tensor":
             return without
+        if method in _FORMS:
+            return self.value(function.value, ())
         return self._all([function.value, *call.args, *(item.value for item in call.keywords)])
 
     def _returned(self, function: FunctionNode, call: ast.Call, path: tuple[int | None, ...]) -> Cut | None:
@@ -267,6 +313,16 @@ def _iterated(source: ast.expr) -> ast.expr:
             break
         source = source.args[0]
     return source
+
+
+def _is_of_training_loop(definition: Definition) -> bool:
+    """Whether a name is bound by a loop that steps an optimizer: what it goes over are batches."""
+    loop: ast.AST | None = definition.node
+    while loop is not None and not isinstance(loop, ast.For | ast.AsyncFor):
+        loop = parent_of(loop)
+    if loop is None or isinstance(_iterated(loop.iter), ast.Call):
+        return False
+    return any(isinstance(node, ast.Attribute) and node.attr == "step" for node in nodes_within(loop, ast.Attribute))
 
 
 def _yields(function: FunctionNode) -> bool:

@@ -132,7 +132,7 @@ def _leaves(semantics: Semantics, value: ast.expr, depth: int) -> Iterator[_Leaf
         case ast.Call(func=ast.Attribute(attr="scale"), args=[scaled]):
             yield from _leaves(semantics, scaled, depth + 1)
         case ast.Call(func=ast.Attribute(attr="requires_grad_", value=inner)) if not _is_off(value):
-            cut = cut_of(semantics, inner)
+            cut = cut_of(semantics, inner, targets_are_data=True)
             if cut is not None and cut.how:
                 yield _Leaf(value, inner, cut.how, cut.node)
         case ast.Call():
@@ -155,8 +155,10 @@ def _made_to_require(semantics: Semantics, name: ast.Name) -> Iterator[_Leaf]:
     cuts: list[tuple[ast.expr, Cut]] = []
     for definition in definitions:
         given = element_of(definition.value, definition.path) if definition.value is not None else None
-        cut = cut_of(semantics, given) if given is not None and definition.kind is Binding.ASSIGNMENT else None
-        if given is None or cut is None or not cut.how:
+        if given is None or definition.kind is not Binding.ASSIGNMENT:
+            return
+        cut = cut_of(semantics, given, targets_are_data=True)
+        if cut is None or not cut.how:
             return
         cuts.append((given, cut))
     changes = changes_in_place(semantics, name)
