@@ -22,6 +22,16 @@ _EVALUATION = regex(
 _ON_PURPOSE = regex(
     r"(?<![a-z])tta(?![a-z])|test.?time|augment\w* (the )?(test|val)|on purpose|robustness", re.IGNORECASE
 )
+#: Where the datasets of torchvision 0.28 take their transform by position.
+_TRANSFORM_BY_POSITION = {
+    f"torchvision.datasets.{name}": position
+    for position, names in (
+        (1, "ImageFolder EuroSAT"),
+        (2, "CIFAR10 CIFAR100 MNIST FashionMNIST KMNIST SVHN Flowers102 Food101 GTSRB"),
+        (3, "DatasetFolder STL10"),
+    )
+    for name in names.split()
+}
 
 
 class AugmentedValidation(Rule):
@@ -81,14 +91,24 @@ class AugmentedValidation(Rule):
     @on_keyword(lambda name: name in ("transform", "transforms"))
     def check_dataset(self, keyword: ast.keyword, unit: Unit) -> Iterator[Diagnosis]:
         call = parent_of(keyword)
-        if not isinstance(call, ast.Call) or not _is_for_evaluation(call, unit.semantics):
+        if isinstance(call, ast.Call):
+            yield from self._check_made(call, keyword.value, unit)
+
+    @on_call(*_TRANSFORM_BY_POSITION)
+    def check_position(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        given = _transform_by_position(call, unit.semantics)
+        if given is not None:
+            yield from self._check_made(call, given, unit)
+
+    def _check_made(self, call: ast.Call, transform: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
+        if not _is_for_evaluation(call, unit.semantics):
             return
-        drawn = random_transform(unit.semantics, keyword.value)
+        drawn = random_transform(unit.semantics, transform)
         if drawn is None or _is_meant(call, unit):
             return
         shown = _shown(call)
         message = f"{_name(drawn)} changes the samples of {shown}, which are for evaluation, at random each time."
-        yield self.found(keyword.value, message, related=[(drawn, "draws at random")])
+        yield self.found(transform, message, related=[(drawn, "draws at random")])
 
     @on_call("torchvision.transforms.Compose", "torchvision.transforms.v2.Compose")
     def check_table(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
@@ -152,12 +172,19 @@ def _same_dataset(semantics: Semantics, one: ast.Call, other: ast.Call) -> bool:
 
 def _is_reported_where_made(dataset: ast.expr, made: ast.Call, semantics: Semantics) -> bool:
     """Whether the dataset, or the part of it, already has a finding where it is made."""
-    if _is_for_evaluation(made, semantics) and any(item.arg in ("transform", "transforms") for item in made.keywords):
+    named = any(item.arg in ("transform", "transforms") for item in made.keywords)
+    if _is_for_evaluation(made, semantics) and (named or _transform_by_position(made, semantics) is not None):
         return True
     if not isinstance(dataset, ast.Name | ast.Attribute):
         return False
     name = last_name(dataset)
     return _is_evaluation_name(name) and name not in _bound_names(made)
+
+
+def _transform_by_position(call: ast.Call, semantics: Semantics) -> ast.expr | None:
+    """The transform that a dataset of torchvision is given without its name."""
+    position = _TRANSFORM_BY_POSITION.get(semantics.name(call.func))
+    return argument(call, position, None) if position is not None else None
 
 
 def _is_for_evaluation(call: ast.Call, semantics: Semantics) -> bool:

@@ -7,12 +7,22 @@ from torchlint.idioms.data.loaders import loaded_class, loader_argument, loaders
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.element_kinds import builtin_called
+from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.unit import Unit
 
 _DATASET = "torch.utils.data.Dataset"
 #: Base classes that say nothing about samples.
 _EMPTY_BASES = frozenset(("abc.ABC", "typing.Generic", "typing.Protocol", _DATASET))
+#: What takes the length of its first argument when it is called (torch 2.13).
+_ASKING_LENGTH = (
+    "torch.utils.data.random_split",
+    "torch.utils.data.RandomSampler",
+    "torch.utils.data.DistributedSampler",
+    "torch.utils.data.distributed.DistributedSampler",
+    "len",
+)
 _READS = ("__getitem__", "__getitems__", "__getattr__")
 
 
@@ -20,7 +30,8 @@ class IncompleteDataset(Rule):
     """## What it does
 
     Reports a `Dataset` that a `DataLoader` of the same file gets and that has no `__getitem__`, or no `__len__` where
-    no sampler is given; and one with a misspelt `__getitem__` or `__len__`.
+    no sampler is given; one without `__len__` that is split, or whose length a sampler or `len` asks for; and one with
+    a misspelt `__getitem__` or `__len__`.
 
     ## Why is this bad?
 
@@ -98,6 +109,9 @@ class IncompleteDataset(Rule):
             missing = "neither `__getitem__` nor `__len__`" if lacks_item else "no `__len__`"
             message = f"`{view.name}` has {missing}: the sampler of the loader raises."
             yield self.found(view.node, message, related=[(counted[0], "loaded here")])
+        elif lacks_length and (asked := next(_asks_length(view, unit), None)) is not None:
+            message = f"`{view.name}` has no `__len__`: `{last_name(asked.func)}` asks for it and raises."
+            yield self.found(view.node, message, related=[(asked, "asks for the length")])
         elif lacks_item and loaders:
             message = f"`{view.name}` has no `__getitem__`: the first sample raises `NotImplementedError`."
             yield self.found(view.node, message, related=[(loaders[0], "loaded here")])
@@ -120,6 +134,18 @@ def _has(view: ClassView, unit: Unit, *names: str) -> bool:
         for node in unit.semantics.lineage(view.node)
         for name in names
     )
+
+
+def _asks_length(view: ClassView, unit: Unit) -> Iterator[ast.Call]:
+    """The calls in this file that take the length of an instance of the class: splits, samplers, ``len``."""
+    semantics = unit.semantics
+    for name in _ASKING_LENGTH:
+        for call in semantics.module.calls_of(name.rpartition(".")[2]):
+            kind = semantics.kind(argument(call, 0, "dataset"))
+            if kind is None or not kind.proven or kind.class_node is not view.node or is_expected_to_raise(call):
+                continue
+            if semantics.is_named(call.func, name) or builtin_called(semantics, call) == name:
+                yield call
 
 
 def _needs_length(call: ast.Call, unit: Unit) -> bool:
