@@ -15,6 +15,7 @@ from torchlint.idioms.surroundings.versioned import (
     versioned_use,
 )
 from torchlint.rules.base import Diagnosis, FixPlan, Rule, on_node
+from torchlint.semantics.kinds import What
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import OLDEST, Rewrite, TorchRange, VersionedArgument, VersionedName, versioned_name
 
@@ -46,8 +47,13 @@ class VersionedNameRule(Rule):
         return deprecation(found)
 
     def at_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        """Report a method of something that is certainly a tensor."""
+        """Report a method of something that is certainly a tensor, or one that only modules have."""
         assert isinstance(call.func, ast.Attribute)
+        of_module = versioned_name(f"torch.nn.Module.{call.func.attr}")
+        if of_module is not None:
+            if reporting_rule(of_module, unit.torch) == self.code and _may_be_of_module(call.func.value, unit):
+                yield self.report(of_module, call.func, unit)
+            return
         found = versioned_name(f"torch.Tensor.{call.func.attr}")
         if found is None or reporting_rule(found, unit.torch) != self.code:
             return
@@ -55,6 +61,16 @@ class VersionedNameRule(Rule):
         if kind is None or not kind.is_tensor or not kind.proven or in_version_fallback(unit.semantics, call):
             return
         yield self.report(found, call.func, unit)
+
+
+def _may_be_of_module(receiver: ast.expr, unit: Unit) -> bool:
+    """Whether nothing says that a receiver is anything but a module of torch, or that the code is for old releases."""
+    if in_version_fallback(unit.semantics, receiver):
+        return False
+    kind = unit.semantics.kind(receiver)
+    if kind is not None:
+        return kind.what in (What.MODULE, What.LOSS)
+    return not unit.semantics.names(receiver)
 
 
 def deprecation(found: VersionedName) -> str:
@@ -80,11 +96,12 @@ def plans(rewrite: Rewrite, node: ast.AST, unit: Unit) -> list[FixPlan]:
 
 
 def argument_plans(
-    known: VersionedArgument, call: ast.Call, given: ast.keyword, *, removable: bool, certain: bool
+    known: VersionedArgument, call: ast.Call, given: ast.keyword | ast.expr, *, removable: bool, certain: bool
 ) -> list[FixPlan]:
     """The fix that gives an argument its new name, or takes it away where the call means the same without it.
     ``removable``: nothing is lost with what is written as its value. ``certain``: no release that the project allows
     wants it."""
+    value = given.value if isinstance(given, ast.keyword) else given
     if known.renamed:
         if any(item.arg == known.renamed for item in call.keywords):
             return []
@@ -92,7 +109,7 @@ def argument_plans(
             FixPlan(
                 f"Rename to `{known.renamed}`",
                 "safe",
-                lambda edit: edit.replace(given, f"{known.renamed}={edit.source(given.value)}"),
+                lambda edit: edit.replace(given, f"{known.renamed}={edit.source(value)}"),
             )
         ]
     if not known.droppable or not removable:
@@ -101,7 +118,7 @@ def argument_plans(
         FixPlan(
             f"Remove `{known.argument}`",
             "safe" if certain else "unsafe",
-            lambda edit: edit.remove_argument(call, given.value),
+            lambda edit: edit.remove_argument(call, value),
         )
     ]
 

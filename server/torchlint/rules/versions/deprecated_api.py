@@ -12,8 +12,8 @@ from torchlint.torch_api import versioned_methods, versioned_tails
 class DeprecatedApi(VersionedNameRule):
     """## What it does
 
-    Reports names of torch that are deprecated: functions, classes, modules and methods of tensors, called, mentioned or
-    imported. The message says since when, and what to use instead.
+    Reports names of torch that are deprecated: functions, classes, modules, methods of tensors and modules, called,
+    mentioned or imported. The message says since when, and what to use instead.
 
     ## Why is this bad?
 
