@@ -107,7 +107,7 @@ class Linter:
     def __init__(self, rules: Iterable[type[Rule]] | None = None) -> None:
         self._rules = tuple(rules) if rules is not None else all_rules()
         self._memo = Memo()
-        self._syntax: SyntaxModule | None = None
+        self._module: ModuleFacts | None = None
 
     def analyze(
         self,
@@ -128,9 +128,9 @@ class Linter:
 
     def _analyze(self, document: Document, settings: Settings, cancelled: Callable[[], bool]) -> Analysis:
         dispatcher = _dispatcher(self._rules, settings.active(self._rules, document.filename))
-        syntax = parse_module(document.text, self._syntax, _cell_ends(document))
-        self._syntax = syntax
-        module = ModuleFacts(syntax, self._memo)
+        before = self._module
+        syntax = parse_module(document.text, before.syntax if before is not None else None, _cell_ends(document))
+        module = self._module = ModuleFacts(syntax, self._memo, before)
         semantics = Semantics(module)
         run = _Run(dispatcher, module, semantics, settings, bool(document.cells))
         diagnoses: list[Diagnosis] = []

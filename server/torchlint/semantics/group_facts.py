@@ -69,6 +69,11 @@ class GroupFacts:
         return frozenset(definition.name for definition in self.definitions if _renames(definition))
 
     @cached_property
+    def own_code(self) -> tuple[Part, ...]:
+        """Its parts, if they are the module's own code."""
+        return () if self.units else self.group.parts
+
+    @cached_property
     def called(self) -> frozenset[str]:
         """The (last) names by which its code calls anything."""
         return frozenset(name for part in self.group.parts for name in index_of(part).called)

@@ -7,9 +7,9 @@ nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from torchlint.frozen import dataclass
 
@@ -32,8 +32,22 @@ class _Entry:
     version: int
 
 
+class Answers(Protocol):
+    """What a version of the file says."""
+
+    def look_up(self, read: Read) -> object:
+        """What a read gives."""
+
+    def topics_of(self, read: Read) -> Iterable[tuple[str, object]]:
+        """What a read is about: topics, each with a thing that one can ask about."""
+
+
+#: Of the things of a topic that were asked about those of which a version may say something else than the one before.
+Stirred = Callable[[str, Collection[object]], Iterable[object]]
+
+
 class Memo:
-    """Entries by key. A read is looked up once a version, all of them at its start."""
+    """Entries by key. At the start of a version the reads whose topics it has stirred are looked up again."""
 
     def __init__(self) -> None:
         self._entries: dict[Hashable, _Entry] = {}
@@ -43,25 +57,29 @@ class Memo:
         self._version = 0
         #: What answers questions about the version that is analysed now.
         self.asked: object = None
-        self._look_up: Callable[[Read], Any] = lambda read: None
+        self._answers: Answers | None = None
         #: What each read gives in this version.
         self._now: dict[Read, Any] = {}
+        #: The reads by their topics and the things that they ask about.
+        self._asked: dict[str, dict[object, list[Read]]] = {}
         #: The reads that gave something else in a version than in the one before, by version.
         self._changes: dict[int, frozenset[Read]] = {}
 
-    def begin(self, look_up: Callable[[Read], Any]) -> None:
-        """Start a new version of the file. ``look_up`` tells what a read gives in it."""
+    def begin(self, answers: Answers, stirred: Stirred) -> None:
+        """Start a new version of the file."""
         self._version += 1
-        self._look_up = look_up
+        self._answers = answers
         self._frames = [_Frame()]
         self._running = set()
-        changed = []
-        for read, before in self._now.items():
-            now = look_up(read)
-            if now != before:
-                changed.append((read, now))
+        changed: dict[Read, Any] = {}
+        for topic, things in self._asked.items():
+            for thing in stirred(topic, things):
+                for read in things[thing]:
+                    now = answers.look_up(read)
+                    if now != self._now[read]:
+                        changed[read] = now
         self._now.update(changed)
-        self._changes[self._version] = frozenset(read for read, _ in changed)
+        self._changes[self._version] = frozenset(changed)
 
     def forget_unused(self) -> None:
         """Drop entries that no recent version asked for (most of their nodes are gone)."""
@@ -71,13 +89,23 @@ class Memo:
             self._changes = {version: reads for version, reads in self._changes.items() if version > oldest}
             used = {read for entry in self._entries.values() for read in entry.reads}
             self._now = {read: value for read, value in self._now.items() if read in used}
+            self._asked = {}
+            for read in self._now:
+                self._file_under_topics(read)
 
     def read(self, read: Read) -> Any:
         """What the file says to ``read`` now; the value being computed depends on it from here on."""
         if read not in self._now:
-            self._now[read] = self._look_up(read)
+            assert self._answers is not None
+            self._now[read] = self._answers.look_up(read)
+            self._file_under_topics(read)
         self._frames[-1].reads.add(read)
         return self._now[read]
+
+    def _file_under_topics(self, read: Read) -> None:
+        assert self._answers is not None
+        for topic, thing in self._answers.topics_of(read):
+            self._asked.setdefault(topic, {}).setdefault(thing, []).append(read)
 
     def get(self, key: Hashable, compute: Callable[[], _T], default: _T) -> _T:
         """The value of ``key``; ``default`` while it is being computed already (recursion)."""
