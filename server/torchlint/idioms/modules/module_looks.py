@@ -22,6 +22,8 @@ _TELLS = regex(
 )
 #: Methods of a logger.
 _LOGS = frozenset(("info", "debug", "warning"))
+#: Methods of a parameter after which it may not learn, or something else gets its gradients.
+_KEEPS = regex(r"requires_grad|detach|hook|share_memory|retain|^(append|add|extend|update|set)")
 _COUNTED = frozenset(("numel", "nelement", "size", "shape", "requires_grad"))
 
 
@@ -47,10 +49,24 @@ def only_counts(semantics: Semantics, parameters: ast.Call) -> bool:
             element = getattr(inner, "elt", None)
             reads = nodes_within(element, ast.Attribute) if isinstance(element, ast.expr) else iter(())
             return {getattr(item, "attr", "") for item in reads} & _COUNTED != set() if element is not None else False
-        case ast.For(body=body):
+        case ast.For(target=target, body=body):
+            given = {getattr(name, "id", "") for name in nodes_within(target, ast.Name)}
             calls = [call for statement in body for call in nodes_within(statement, ast.Call)]
-            names = [semantics.name(call.func) for call in calls if isinstance(call, ast.Call)]
             writes = [node for statement in body for node in nodes_within(statement, ast.Assign, ast.AugAssign)]
-            return bool(names) and not writes and all(name.startswith("torch.nn.init.") for name in names if name)
+            return bool(calls) and not writes and all(_only_fills(semantics, call, given) for call in calls)
         case _:
             return False
+
+
+def _only_fills(semantics: Semantics, call: ast.AST, parameters: set[str]) -> bool:
+    """Whether a call, in a loop over parameters, initialises or counts one: ``p.data.normal_()``, ``p.numel()``."""
+    if not isinstance(call, ast.Call):
+        return False
+    if semantics.name(call.func).startswith("torch.nn.init.") or builtin_called(semantics, call) in LOOKS:
+        return True
+    given = call.func
+    if not isinstance(given, ast.Attribute) or _KEEPS.search(given.attr):
+        return not any(getattr(name, "id", "") in parameters for name in nodes_within(call, ast.Name))
+    while isinstance(given, ast.Attribute):
+        given = given.value
+    return isinstance(given, ast.Name) and given.id in parameters
