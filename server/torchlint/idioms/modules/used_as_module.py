@@ -15,6 +15,8 @@ _TELLING = frozenset(
     "parameters named_parameters state_dict load_state_dict eval named_modules modules children named_children "
     "requires_grad_ zero_grad generate".split()
 )
+#: What puts a module in order before it is used, and gives it back.
+_PASSING_ON = frozenset("to cuda cpu half float bfloat16 double".split())
 _WITHOUT_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
 _GIVEN = (Binding.ASSIGNMENT, Binding.PARAMETER, Binding.WITH)
 
@@ -26,6 +28,46 @@ def is_used_as_module(expression: ast.expr, semantics: Semantics) -> bool:
     if path is None or not _is_given(expression, semantics):
         return False
     return any(_tells(use, semantics) for use in _uses(path, expression, semantics))
+
+
+def is_treated_as_module(expression: ast.expr, semantics: Semantics) -> bool:
+    """Whether the code around an object does to it what is done to modules alone: asks for its parameters, switches its
+    mode, or moves it in place (``net.cuda()`` as a statement, which would do nothing to a tensor)."""
+    path = dotted(expression)
+    if path is None or not _is_given(expression, semantics):
+        return False
+    owner = semantics.class_of_self(expression.value) if isinstance(expression, ast.Attribute) else None
+    if owner is not None and isinstance(expression, ast.Attribute):
+        if semantics.find_method(owner, expression.attr) is not None:
+            return False
+        written = [write.value for write in semantics.module.attribute_writes(owner, expression.attr)]
+        if len(written) == 1 and (_is_moved(written[0]) or _is_treated(written[0], semantics)):
+            return True
+    return any(_is_done_to_modules(use) for use in _uses(path, expression, semantics))
+
+
+def _is_treated(value: ast.expr | None, semantics: Semantics) -> bool:
+    return isinstance(value, ast.Name) and is_treated_as_module(value, semantics)
+
+
+def _is_moved(value: ast.expr | None) -> bool:
+    """Whether a value that is called later is ``something.to(...)``: what can be moved and called is a module."""
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda")
+
+
+def _is_done_to_modules(use: ast.expr) -> bool:
+    """``net.eval()``, ``net.to(device).eval()``, or ``net.cuda()`` whose result nothing takes."""
+    method, call = parent_of(use), None
+    while isinstance(method, ast.Attribute):
+        call = parent_of(method)
+        if not isinstance(call, ast.Call) or call.func is not method:
+            return False
+        if method.attr in _TELLING or (method.attr == "train" and not call.args):
+            return True
+        if method.attr not in _PASSING_ON:
+            return False
+        method = parent_of(call)
+    return call is not None and isinstance(method, ast.Expr)
 
 
 def _is_given(expression: ast.expr, semantics: Semantics) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.modules.used_as_module import is_treated_as_module
+from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
@@ -35,14 +37,43 @@ def is_computed(expression: ast.expr, semantics: Semantics, depth: int = 0) -> b
                 kind = semantics.kind(function)
                 if kind is not None and kind.is_module:
                     return True
-            case ast.Name(id=name):
-                holder = enclosing_function(node)
-                if holder is not None and "backward" in semantics.methods_called_on(name, holder):
+                if kind is None and is_treated_as_module(function, semantics):
+                    return True
+            case ast.Name():
+                if is_backpropagated(node, semantics):
                     return True
                 values = [found.value for found in semantics.definitions(node) if found.kind is Binding.ASSIGNMENT]
                 if any(value is not None and is_computed(value, semantics, depth + 1) for value in values):
                     return True
     return False
+
+
+def is_backpropagated(name: ast.Name, semantics: Semantics) -> bool:
+    """Whether the function around a name calls ``backward`` on it."""
+    holder = enclosing_function(name)
+    return holder is not None and "backward" in semantics.methods_called_on(name.id, holder)
+
+
+def is_certainly_tensor(expression: ast.expr, semantics: Semantics) -> bool:
+    """Whether an expression is a tensor for certain, as a loss is that the function backpropagates."""
+    kind = semantics.kind(expression)
+    if kind is not None and kind.what is What.TENSOR and kind.proven:
+        return True
+    return isinstance(expression, ast.Name) and is_backpropagated(expression, semantics)
+
+
+def is_read_by_test(test: ast.expr, semantics: Semantics) -> bool:
+    """Whether a condition is a computed tensor, or compares one with something: ``if loss > 10``."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return is_read_by_test(operand, semantics)
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE() | ast.Lt() | ast.LtE()], comparators=[right]):
+            sides: tuple[ast.expr, ...] = (left, right)
+        case ast.Name():
+            sides = (test,)
+        case _:
+            return False  # a call is a guard: `torch.isnan(loss)`
+    return any(is_certainly_tensor(side, semantics) and is_computed(side, semantics) for side in sides)
 
 
 def _values_in(expression: ast.AST) -> Iterator[ast.AST]:

@@ -5,24 +5,33 @@ import re
 from collections.abc import Iterator
 
 from torchlint.frozen import dataclass
+from torchlint.idioms.surroundings.called_code import function_run_by
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import training_of
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.devices import device_evidence
-from torchlint.idioms.values.host_reads import is_computed, is_decided, is_for_environment, reads_computed_value
+from torchlint.idioms.values.host_reads import (
+    is_certainly_tensor,
+    is_computed,
+    is_decided,
+    is_for_environment,
+    is_read_by_test,
+    reads_computed_value,
+)
 from torchlint.idioms.values.invariants import loops_around
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
-from torchlint.semantics.kinds import Grade, What
-from torchlint.semantics.nodes import argument, begins_before, contains, nodes_within, statement_of
+from torchlint.semantics.nodes import argument, begins_before, contains, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
-from torchlint.syntax import part_of
+from torchlint.syntax import parent_of, part_of
 
 _READS = frozenset(("item", "cpu", "tolist"))
 #: Builtins that read the value of a tensor.
 _READING = frozenset(("float", "int", "bool", "print"))
+#: A condition that ends the step is a guard, against NaN for instance.
+_JUMPS = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 _BATCHES = regex(r"load|batch|dataset|\bdl\b|_dl\b", re.IGNORECASE)
 _MEASURES_IN_NAME = regex(r"bench|profil|latency|throughput|eval|valid|test", re.IGNORECASE)
 
@@ -44,7 +53,7 @@ class SyncInLoop(Rule):
     """## What it does
 
     Points out values that are read from the GPU in each training step: `.item()`, `.cpu()`, `.tolist()`, `float(t)`,
-    `print(t)`. Once a loop: where one is read before the backward pass, or where several are.
+    `print(t)`, `if t > 0`. Once a loop: where one is read before the backward pass, or where several are.
 
     ## Why is this bad?
 
@@ -88,8 +97,8 @@ class SyncInLoop(Rule):
     ## Exceptions
 
     One read behind the backward pass, for a log or a decision; what is read under a condition (`if step % 100 == 0:`);
-    conditions and `assert` themselves; values for the `step` of an environment; loops that do not run over batches;
-    files in which nothing goes to a GPU.
+    guards (`if loss > limit: break`) and `assert`; values for the `step` of an environment; loops that do not run over
+    batches; files in which nothing goes to a GPU.
 
     ## References
 
@@ -160,16 +169,59 @@ def _reads(loop: Loop, semantics: Semantics) -> Iterator[_Read]:
         if not any(node is other for other in found):
             found.append(node)
             places.append(_Read(node, place < last))
-    backward = steps[last].node
-    for call in nodes_within(loop.node, ast.Call):
-        assert isinstance(call, ast.Call)
-        if _reads_by_builtin(call, semantics) and next(loops_around(call), None) is loop.node:
-            early = (
-                part_of(backward) is part_of(call) and contains(loop.node, backward) and begins_before(call, backward)
-            )
-            if not any(contains(call, other) for other in found if part_of(other) is part_of(call)):
-                places.append(_Read(call, early))
+    for node, site in _read_otherwise(loop.node, semantics):
+        if not any(contains(node, other) for other in found if part_of(other) is part_of(node)):
+            places.append(_Read(node, _runs_before(node, site, steps[last].node, loop.node)))
     yield from sorted(places, key=lambda read: not read.early)
+
+
+def _runs_before(node: ast.expr, site: ast.AST, backward: ast.AST, loop: ast.AST) -> bool:
+    """Whether a read (``site``: where the loop comes to it) stands before the backward pass."""
+    if part_of(backward) is part_of(node) and (
+        node is site or enclosing_function(backward) is enclosing_function(node)
+    ):
+        return begins_before(node, backward) and (node is not site or contains(loop, backward))
+    return part_of(backward) is part_of(site) and contains(loop, backward) and begins_before(site, backward)
+
+
+def _read_otherwise(loop: ast.AST, semantics: Semantics) -> Iterator[tuple[ast.expr, ast.AST]]:
+    """What the loop, or a function that it calls, reads each time by a builtin or condition, and where."""
+    for node in nodes_within(loop, ast.Call, ast.If):
+        if next(loops_around(node), None) is not loop:
+            continue
+        read = _read_in(node, semantics)
+        if read is not None:
+            yield read, read
+        function = function_run_by(node.func, semantics) if isinstance(node, ast.Call) else None
+        if function is None or function.decorator_list:
+            continue
+        for inner in nodes_within(function, ast.Call, ast.If):
+            read = _read_in(inner, semantics) if _runs_once(inner, function) else None
+            if read is not None:
+                yield read, node
+
+
+def _runs_once(node: ast.AST, function: ast.AST) -> bool:
+    """Whether nothing in a function decides about a node, so that it runs in each call."""
+    holder = parent_of(node)
+    while holder is not function:
+        if not isinstance(
+            holder, ast.Expr | ast.Assign | ast.AugAssign | ast.Return | ast.With | ast.expr | ast.keyword
+        ):
+            return False
+        holder = parent_of(holder)
+    return True
+
+
+def _read_in(node: ast.AST, semantics: Semantics) -> ast.expr | None:
+    """The call or condition that reads a tensor itself."""
+    match node:
+        case ast.Call() if _reads_by_builtin(node, semantics):
+            return node
+        case ast.If(test=test, body=body) if not isinstance(body[-1], _JUMPS) and is_read_by_test(test, semantics):
+            return test
+        case _:
+            return None
 
 
 def _each_iteration(flow: Flow) -> Iterator[Action]:
@@ -204,12 +256,6 @@ def _reads_by_builtin(call: ast.Call, semantics: Semantics) -> bool:
             else [given]
         )
         for value in values:
-            kind = semantics.kind(value)
-            if (
-                kind is not None
-                and kind.what is What.TENSOR
-                and kind.grade is Grade.PROVEN
-                and is_computed(value, semantics)
-            ):
+            if is_certainly_tensor(value, semantics) and is_computed(value, semantics):
                 return True
     return False
