@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.semantics.meaning import Meaning
-from torchlint.idioms.modules.layer_sizes import LayerSizes, sizes_of_layer, whole_number
+from torchlint.idioms.modules.layer_sizes import LayerSizes, sizes_of_layer
+from torchlint.idioms.values.whole_numbers import whole_number
 
 HEAD = "import torch.nn as nn\nwide = 8\nbase = wide * 4\n"
 

@@ -163,8 +163,9 @@ class Semantics:
         value = literal_of(expression)
         if value is UNKNOWN and isinstance(expression, ast.Name):
             definitions = self._resolver.definitions(expression.id, scope_at(expression))
-            if len(definitions) == 1 and definitions[0].kind is Binding.ASSIGNMENT and not definitions[0].path:
-                return literal_of(definitions[0].value)
+            if len(definitions) == 1 and definitions[0].kind is Binding.ASSIGNMENT:
+                source, path = definitions[0].value, definitions[0].path
+                return literal_of(element_of(source, path) if path and source is not None else source)
         return value
 
     # -- kinds ------------------------------------------------------------------------------------------------------

@@ -116,13 +116,20 @@ def applied(call: ast.expr, semantics: Semantics) -> Applied | None:
     if isinstance(call.func, ast.Attribute | ast.Subscript | ast.Name):
         layer = _layer(call, semantics.kind(call.func))
         if layer is not None:
-            return replace(layer, operand=operand) if operand is not None and len(call.args) < 2 else None
+            alone = len(call.args) < 2 or _takes_a_state(layer.name)
+            return replace(layer, operand=operand) if operand is not None and alone else None
     match call.func:
         case ast.Attribute(value=receiver, attr=method) if method in _METHODS:
             kind = semantics.kind(receiver)
             if semantics.class_of_self(receiver) is None and (kind is None or kind.is_tensor):
                 return Applied(call, layer_like(f"torch.nn.functional.{method}"), operand=receiver)
     return None
+
+
+def _takes_a_state(name: str) -> bool:
+    """Whether the layers of a class are given a state beside their input: ``self.lstm(x, (h, c))``."""
+    facts = torch_api.module_facts(name)
+    return facts is not None and facts.kind == "recurrent"
 
 
 def _flattened_operand(call: ast.Call, operand: ast.expr | None, semantics: Semantics) -> ast.expr | None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.layer_order import Applied
-from torchlint.idioms.modules.layer_sizes import LayerSizes, layer_argument, sizes_of_construction, whole_number
+from torchlint.idioms.modules.layer_sizes import (
+    LayerSizes,
+    layer_argument,
+    size_of_state,
+    sizes_of_construction,
+)
+from torchlint.idioms.values.whole_numbers import whole_number
 from torchlint.regex import regex
+from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.semantics import Semantics
 
@@ -76,6 +84,11 @@ def after(shape: Shape, layer: Applied, semantics: Semantics) -> Shape | Misfit:
             return _layer_normed(shape, layer, sizes)
         case "Embedding":
             return Shape(features=sizes.gives, last=layer)
+        case _ if facts.kind == "recurrent":
+            single = head in ("RNNCell", "GRUCell")  # the others give a tuple: `part_of_recurrent`
+            return _featured(shape, layer, sizes.takes) or (
+                Shape(features=sizes.gives, last=layer) if single else Shape()
+            )
         case "Flatten":
             return _flattened(shape, layer)
         case _ if facts.kind in ("pooling", "upsampling", "padding"):
@@ -84,6 +97,58 @@ def after(shape: Shape, layer: Applied, semantics: Semantics) -> Shape | Misfit:
             return shape
         case _:
             return Shape()
+
+
+def part_of_recurrent(layer: Applied, path: Sequence[int | None], semantics: Semantics) -> Shape | None:
+    """What is known of a part of ``(output, state)``, or ``(output, (hidden, cell))``, of a recurrent layer. The output
+    has the features of both directions, a state those of one."""
+    facts = torch_api.module_facts(layer.name)
+    build = layer.build
+    if facts is None or facts.kind != "recurrent" or facts.name.endswith("Cell") or build is None:
+        return None
+    if has_unknown_arguments(build):
+        return None
+    of_state: tuple[int, ...] = (1, 0) if facts.name == "torch.nn.LSTM" else (1,)
+    features: int | None = None
+    if tuple(path) == (0,):
+        features = sizes_of_construction(build, layer.name, semantics).gives
+    elif tuple(path) == of_state:
+        features = size_of_state(build, layer.name, semantics)
+    return Shape(3, features=features, last=layer) if features is not None else None
+
+
+def indexed(shape: Shape, index: ast.expr) -> Shape | None:
+    """What is known of a part of a batch whose features are all kept: ``output[:, -1]`` of three dimensions."""
+    steps = index.elts if isinstance(index, ast.Tuple) else [index]
+    if shape.rank is None or shape.features is None or len(steps) > shape.rank:
+        return None
+    if len(steps) == shape.rank and not _is_all(steps[-1]):
+        return None
+    if not all(isinstance(step, ast.Slice) or isinstance(literal_of(step), int) for step in steps):
+        return None
+    taken = sum(not isinstance(step, ast.Slice) for step in steps)
+    return Shape(shape.rank - taken, features=shape.features, last=shape.last) if taken < shape.rank - 1 else None
+
+
+def _is_all(step: ast.expr) -> bool:
+    return isinstance(step, ast.Slice) and step.lower is None and step.upper is None and step.step is None
+
+
+def reshaped(call: ast.expr | None, semantics: Semantics) -> Shape | None:
+    """What is known of ``x.view(-1, 320)``: as many features as its last number says."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[ast.Tuple(elts=sizes)], keywords=[]):
+            pass
+        case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[_, _, *_] as sizes, keywords=[]):
+            pass
+        case _:
+            return None
+    features = whole_number(sizes[-1], semantics) if sizes else None
+    if features is None or features < 1 or any(isinstance(size, ast.Starred) for size in sizes):
+        return None
+    here = Applied(call)
+    flat = len(sizes) == 2
+    return Shape(len(sizes), features if flat else None, features, source=here, last=here)
 
 
 def _convolved(shape: Shape, layer: Applied, sizes: LayerSizes, places: int) -> Shape | Misfit:
@@ -99,10 +164,18 @@ def _convolved(shape: Shape, layer: Applied, sizes: LayerSizes, places: int) -> 
     return Shape(rank, sizes.gives, source=layer)
 
 
+def _featured(shape: Shape, layer: Applied, takes: int | None) -> Misfit | None:
+    """What is wrong with the features of a shape, for a layer that takes so many."""
+    known = shape.features
+    if known is None or takes is None or known == takes or shape.last is None:
+        return None
+    return Misfit(layer, shape.last, f"takes {takes} features, but gets {known}")
+
+
 def _mapped(shape: Shape, layer: Applied, sizes: LayerSizes) -> Shape | Misfit:
-    known, takes = shape.features, sizes.takes
-    if known is not None and takes is not None and known != takes and shape.last is not None:
-        return Misfit(layer, shape.last, f"takes {takes} features, but gets {known}")
+    wrong = _featured(shape, layer, sizes.takes)
+    if wrong is not None:
+        return wrong
     flat = shape.rank == 2
     source, channels = (layer, sizes.gives) if flat else (shape.source, shape.channels)
     return Shape(shape.rank, channels, sizes.gives, source=source, last=layer)
@@ -142,10 +215,7 @@ def _wrong_rank(shape: Shape, layer: Applied, wanted: str) -> Shape | Misfit:
 
 
 def _layer_normed(shape: Shape, layer: Applied, sizes: LayerSizes) -> Shape | Misfit:
-    known, takes = shape.features, sizes.takes
-    if known is not None and takes is not None and known != takes and shape.last is not None:
-        return Misfit(layer, shape.last, f"takes {takes} features, but gets {known}")
-    return shape
+    return _featured(shape, layer, sizes.takes) or shape
 
 
 def _flattened(shape: Shape, layer: Applied) -> Shape:

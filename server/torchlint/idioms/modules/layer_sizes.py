@@ -8,13 +8,10 @@ from functools import cache
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import given_arguments
+from torchlint.idioms.values.whole_numbers import whole_number
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.nodes import enclosing_function
-from torchlint.semantics.scopes import AttributeWrite
 from torchlint.semantics.semantics import Semantics
-from torchlint.syntax import parent_of
 
-_DEEPEST = 8
 #: Their first size counts rows of a table, not elements of the input.
 _TABLES = frozenset(("torch.nn.Embedding", "torch.nn.EmbeddingBag"))
 
@@ -71,6 +68,13 @@ def sizes_of_construction(build: ast.Call, name: str, semantics: Semantics) -> L
     return LayerSizes(takes, gives)
 
 
+def size_of_state(build: ast.Call, name: str, semantics: Semantics) -> int | None:
+    """How many features a hidden state has of the recurrent layer that a call of the class ``name`` makes."""
+    facts = torch_api.module_facts(name)
+    hidden = _size(build, facts, facts.out_size, semantics) if facts is not None else None
+    return _recurrent_size(build, facts, hidden, semantics, 1) if facts is not None and hidden is not None else None
+
+
 def _size(build: ast.Call, facts: torch_api.ModuleFacts, parameter: str | None, semantics: Semantics) -> int | None:
     value = layer_argument(build, facts, parameter) if parameter is not None else None
     if isinstance(value, ast.List | ast.Tuple) and value.elts:  # a `normalized_shape`: its last dimension
@@ -78,7 +82,9 @@ def _size(build: ast.Call, facts: torch_api.ModuleFacts, parameter: str | None, 
     return whole_number(value, semantics)
 
 
-def _recurrent_size(build: ast.Call, facts: torch_api.ModuleFacts, hidden: int, semantics: Semantics) -> int | None:
+def _recurrent_size(
+    build: ast.Call, facts: torch_api.ModuleFacts, hidden: int, semantics: Semantics, directions: int = 2
+) -> int | None:
     """What a recurrent layer gives: the projection if it has one, of both directions where it has two."""
     given = given_arguments(build, facts.parameters, semantics)
     if given is None:
@@ -86,7 +92,7 @@ def _recurrent_size(build: ast.Call, facts: torch_api.ModuleFacts, hidden: int, 
     projected, both = given.get("proj_size", 0), given.get("bidirectional", False)
     if not isinstance(projected, int) or not isinstance(both, bool):
         return None
-    return (projected or hidden) * (2 if both else 1)
+    return (projected or hidden) * (directions if both else 1)
 
 
 def layer_argument(build: ast.Call, facts: torch_api.ModuleFacts, parameter: str) -> ast.expr | None:
@@ -100,63 +106,3 @@ def layer_argument(build: ast.Call, facts: torch_api.ModuleFacts, parameter: str
     positional = names[: names.index("*")] if "*" in names else names
     position = positional.index(parameter) if parameter in positional else len(build.args)
     return build.args[position] if position < len(build.args) else None
-
-
-def whole_number(expression: ast.expr | None, semantics: Semantics, depth: int = 0) -> int | None:
-    """The number that an expression is for certain: literals, arithmetic with them, names and attributes of ``self``
-    that are bound to such once."""
-    if expression is None or depth > _DEEPEST:
-        return None
-    value = semantics.literal(expression)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    match expression:
-        case ast.BinOp(left=left, op=op, right=right):
-            first, second = whole_number(left, semantics, depth + 1), whole_number(right, semantics, depth + 1)
-            return _calculated(first, op, second) if first is not None and second is not None else None
-        case ast.Name():
-            found = semantics.value_of(expression)
-            once = len(semantics.bindings(expression)) == 1
-            return whole_number(found, semantics, depth + 1) if once and found is not expression else None
-        case ast.Attribute(value=owner, attr=name):
-            return _attribute_number(semantics.class_of_self(owner), name, semantics, depth)
-        case _:
-            return None
-
-
-def _calculated(left: int, op: ast.operator, right: int) -> int | None:
-    match op:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.FloorDiv() if right:
-            return left // right
-        case ast.Pow() if 0 <= right <= 16 and abs(left) <= 1024:
-            return left**right  # type: ignore[no-any-return]
-        case _:
-            return None
-
-
-def _attribute_number(owner: ast.ClassDef | None, name: str, semantics: Semantics, depth: int) -> int | None:
-    """``self.<name>``, where the constructor writes it once and no other class of the file can write it."""
-    if owner is None or semantics.module.is_base(owner.name) or semantics.local_bases(owner):
-        return None
-    writes = semantics.module.attribute_writes(owner, name)
-    if len(writes) != 1 or not _is_plain(writes[0]) or semantics.module.body_definitions(owner, name):
-        return None
-    return whole_number(writes[0].value, semantics, depth + 1)
-
-
-def _is_plain(write: AttributeWrite) -> bool:
-    """Whether a write is ``self.name = value`` right in the body of the constructor."""
-    function = enclosing_function(write.statement)
-    return (
-        not write.path
-        and not write.augmented
-        and function is not None
-        and function.name == "__init__"
-        and parent_of(write.statement) is function
-    )

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from enum import Enum
 
 from torchlint import torch_api
+from torchlint.idioms.values.whole_numbers import whole_number
 from torchlint.semantics.kinds import Kind, What
+from torchlint.semantics.literals import UNKNOWN
 from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
@@ -38,7 +40,15 @@ def given_arguments(call: ast.Call, parameters: tuple[str, ...], semantics: Sema
     values: dict[str, ast.expr] = {item.arg: item.value for item in call.keywords if item.arg is not None}
     positional = parameters[: parameters.index("*")] if "*" in parameters else parameters
     values.update(zip(positional, call.args, strict=False))
-    return {name: _readable(semantics.literal(value)) for name, value in values.items()}
+    return {name: _readable(_value(value, semantics)) for name, value in values.items()}
+
+
+def _value(expression: ast.expr, semantics: Semantics) -> object:
+    value = semantics.literal(expression)
+    if value is UNKNOWN and isinstance(expression, ast.Name | ast.Attribute | ast.BinOp):
+        number = whole_number(expression, semantics)
+        return value if number is None else number
+    return value
 
 
 def _readable(value: object) -> object:

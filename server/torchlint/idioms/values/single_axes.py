@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from torchlint.frozen import dataclass
-from torchlint.idioms.modules.layer_sizes import layer_argument, sizes_of_construction, whole_number
+from torchlint.idioms.modules.layer_sizes import layer_argument, sizes_of_construction
 from torchlint.idioms.values.dataflow import Operation, last_operations
 from torchlint.idioms.values.origins import arguments_after, operation_of
+from torchlint.idioms.values.whole_numbers import whole_number
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument
 from torchlint.semantics.semantics import Semantics

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from torchlint.idioms.modules.layer_sizes import whole_number
 from torchlint.idioms.values.origins import KEEPING, arguments_after, operation_of, origin_of
+from torchlint.idioms.values.whole_numbers import whole_number
 from torchlint.semantics.literals import UNKNOWN, literal_of
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.semantics import Semantics

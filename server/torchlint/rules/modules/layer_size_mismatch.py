@@ -14,12 +14,13 @@ from torchlint.idioms.modules.layer_order import (
     run_of_class,
     value_before,
 )
-from torchlint.idioms.modules.layer_shapes import Misfit, Shape, after
+from torchlint.idioms.modules.layer_shapes import Misfit, Shape, after, indexed, part_of_recurrent, reshaped
 from torchlint.idioms.modules.layer_sizes import may_tell_sizes, sized_layers
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import enclosing_class
+from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -30,7 +31,8 @@ class LayerSizeMismatch(Rule):
     """## What it does
 
     Reports layers that run one after the other with literal sizes that cannot fit: `nn.Linear(784, 256)` before
-    `nn.Linear(128, 10)`, sixteen channels into a batch norm for thirty-two, `nn.BatchNorm1d` behind `nn.Conv2d`.
+    `nn.Linear(128, 10)`, sixteen channels into a batch norm for thirty-two, `nn.BatchNorm1d` behind `nn.Conv2d`, the
+    output of both directions of an LSTM into a layer for one, `x.view(-1, 320)` into `nn.Linear(256, 10)`.
 
     ## Why is this bad?
 
@@ -142,7 +144,32 @@ def _shape_of(expression: ast.expr, semantics: Semantics, known: dict[ast.expr, 
             known[expression] = _through(opened(layer, semantics), before, semantics)[0]
         elif isinstance(value, ast.Name) and value is not expression:
             known[expression] = _shape_of(value, semantics, known, depth + 1)
+        else:
+            known[expression] = (
+                _unpacked(expression, semantics)
+                or (_part(value, semantics, known, depth) if isinstance(value, ast.Subscript) else None)
+                or reshaped(value, semantics)
+                or Shape()
+            )
     return known[expression]
+
+
+def _unpacked(expression: ast.expr, semantics: Semantics) -> Shape | None:
+    """What is known of ``output`` and ``h`` in ``output, h = self.rnn(x)``."""
+    definitions = semantics.definitions(expression) if isinstance(expression, ast.Name) else ()
+    if len(definitions) != 1 or definitions[0].kind is not Binding.ASSIGNMENT or not definitions[0].path:
+        return None
+    value = definitions[0].value
+    layer = applied(value, semantics) if value is not None else None
+    return part_of_recurrent(layer, definitions[0].path, semantics) if layer is not None else None
+
+
+def _part(value: ast.Subscript, semantics: Semantics, known: dict[ast.expr, Shape], depth: int) -> Shape | None:
+    """What is known of ``output[:, -1]``, and of ``self.rnn(x)[0]``."""
+    layer = applied(value.value, semantics)
+    index = semantics.literal(value.slice)
+    found = part_of_recurrent(layer, (index,), semantics) if layer is not None and isinstance(index, int) else None
+    return found or indexed(_shape_of(value.value, semantics, known, depth + 1), value.slice)
 
 
 def _place(layer: Applied) -> ast.expr:

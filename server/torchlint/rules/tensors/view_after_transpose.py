@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from torchlint.fixes.editor import Editor
-from torchlint.idioms.modules.layer_sizes import sizes_of_layer, whole_number
+from torchlint.idioms.modules.layer_sizes import sizes_of_layer
 from torchlint.idioms.values.origins import arguments_after, operation_of
 from torchlint.idioms.values.tensor_sizes import permutation_of, sizes_of
+from torchlint.idioms.values.whole_numbers import whole_number
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import has_unknown_arguments

@@ -3,10 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.modules.layer_sizes import whole_number
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.idioms.values.tensor_sizes import sizes_of
+from torchlint.idioms.values.whole_numbers import whole_number
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_method, on_node
 from torchlint.semantics.nodes import has_unknown_arguments
 from torchlint.semantics.scopes import Binding
