@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from torchlint import torch_api
 from torchlint.fixes.editor import Editor
 from torchlint.frozen import dataclass
+from torchlint.idioms.modules.used_as_module import is_treated_as_module
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.gpu_tensors import moved_to_gpu
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
@@ -41,7 +42,7 @@ class UnsynchronizedTiming(Rule):
     """## What it does
 
     Reports a time that is measured around a model's run on the GPU without waiting for it: a clock is read, a module is
-    called, the clock is read again, and nothing in between waits.
+    called or a backward pass runs, the clock is read again, and nothing in between waits.
 
     ## Why is this bad?
 
@@ -154,10 +155,10 @@ def _is_for_another_device(statement: ast.stmt, semantics: Semantics) -> bool:
     )
 
 
-def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
-    for node in nodes_within(statement, ast.Call):
-        assert isinstance(node, ast.Call)
-        yield node
+def _calls(statement: ast.stmt) -> list[ast.Call]:
+    """The calls of a statement in the order in which they run: arguments before what is called with them."""
+    calls = [node for node in nodes_within(statement, ast.Call) if isinstance(node, ast.Call)]
+    return sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0))
 
 
 def _is_clock(call: ast.Call, semantics: Semantics) -> bool:
@@ -178,10 +179,11 @@ def _is_straight(statement: ast.stmt, semantics: Semantics) -> bool:
 
 
 def _is_work(call: ast.Call, semantics: Semantics) -> bool:
-    """Whether a call runs a module that does not wait for the GPU itself, as far as the file shows."""
+    """Whether a call runs a module that does not wait for the GPU itself, as far as the file shows, or a backward
+    pass."""
     kind = semantics.kind(call.func)
     if kind is None:
-        return _is_evaluated(call, semantics) or _is_moved(call.func, semantics)
+        return is_treated_as_module(call.func, semantics) or _is_backward(call, semantics)
     if kind.what is not What.MODULE or ".detection." in kind.origin:
         return False
     if kind.class_node is None:
@@ -195,21 +197,12 @@ def _is_work(call: ast.Call, semantics: Semantics) -> bool:
     )
 
 
-def _is_evaluated(call: ast.Call, semantics: Semantics) -> bool:
-    """Whether the function calls ``eval()`` on what is called, which then is a module."""
-    function = enclosing_function(call)
-    if function is None or not isinstance(call.func, ast.Name):
+def _is_backward(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a call is a backward pass: ``loss.backward()``, not that of an engine, which is given the loss."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "backward" or call.args:
         return False
-    return "eval" in semantics.methods_called_on(call.func.id, function)
-
-
-def _is_moved(called: ast.expr, semantics: Semantics) -> bool:
-    """Whether what is called was moved to the GPU before (``self.net = net.cuda()``): then it is a module, too."""
-    owner = semantics.class_of_self(called.value) if isinstance(called, ast.Attribute) else None
-    if owner is None or not isinstance(called, ast.Attribute) or semantics.find_method(owner, called.attr) is not None:
-        return False
-    writes = semantics.module.attribute_writes(owner, called.attr)
-    return len(writes) == 1 and not writes[0].path and moves_to_cuda(semantics, writes[0].value)
+    kind = semantics.kind(call.func.value)
+    return kind.is_tensor if kind is not None else isinstance(call.func.value, ast.Name)
 
 
 def _matrix_product(statement: ast.stmt, semantics: Semantics) -> ast.expr | None:
