@@ -9,7 +9,7 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics.flow import Action
+from torchlint.semantics.flow import Action, Followed
 from torchlint.semantics.nodes import enclosing_class, enclosing_function
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
@@ -106,12 +106,23 @@ class AcceleratePlainBackward(Rule):
 
 def _prepared_use(found: Training, backward: Action) -> tuple[Action, ast.Call] | None:
     """The first step or call of something that was prepared, with the call that prepared it, in the function of a
-    backward pass (or in what it calls) if that function takes steps."""
+    backward pass (or in what it calls) if that function takes steps, or if its caller does and it calls something
+    prepared."""
     calls = found.places[backward].calls
-    around = [action for action in found.actions if found.places[action].calls[: len(calls)] == calls]
-    if not any(action.verb == "step" for action in around):
-        return None
-    for action in around:
+    inner = _actions_within(found, calls)
+    if any(action.verb == "step" for action in inner):
+        return _first_prepared(found, inner)
+    outer = _actions_within(found, calls[:-1]) if calls else []
+    stepped = _first_prepared(found, [action for action in outer if action.verb == "step"])
+    return _first_prepared(found, inner) if stepped is not None else None
+
+
+def _actions_within(found: Training, calls: tuple[Followed, ...]) -> list[Action]:
+    return [action for action in found.actions if found.places[action].calls[: len(calls)] == calls]
+
+
+def _first_prepared(found: Training, among: list[Action]) -> tuple[Action, ast.Call] | None:
+    for action in among:
         if action.verb in ("step", "()", "?") and action.receiver is not None:
             prepare = prepared_by(found.semantics, action.receiver.node)
             if prepare is not None:

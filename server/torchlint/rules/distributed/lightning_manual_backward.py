@@ -8,8 +8,8 @@ from torchlint.idioms.training.lightning import is_lightning_module
 from torchlint.rules.base import Diagnosis, Level, Rule, on_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import argument, nodes_within
-from torchlint.semantics.scopes import Binding, FunctionNode
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
+from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
@@ -132,7 +132,9 @@ def _may_be_manual(view: ClassView) -> bool:
     if module.writes_attribute_of_others(_SWITCH) or semantics.find_method(view.node, _SWITCH) is not None:
         return True
     for node in semantics.lineage(view.node):
-        if module.attribute_writes(node, _SWITCH) or module.body_definitions(node, _SWITCH):
+        values = [item.value for item in module.attribute_writes(node, _SWITCH)]
+        values += [item.value for item in module.body_definitions(node, _SWITCH)]
+        if any(semantics.literal(value) is not True for value in values):
             return True
     return any(argument(call, None, _SWITCH) is not None for call in module.calls_of("Trainer"))
 
@@ -164,12 +166,13 @@ def _is_repeated(item: _ByHand, steps: list[_ByHand], view: ClassView) -> bool:
 
 
 def _is_returned(backward: ast.Call, view: ClassView) -> bool:
-    """Whether the training step returns the loss of a backward pass that stands in it."""
+    """Whether the training step returns the loss of a backward pass that stands in it, or in a method that is given
+    the loss."""
     step = view.method("training_step")
     loss = backward.func.value if isinstance(backward.func, ast.Attribute) else None
     if step is None or not isinstance(loss, ast.Name):
         return False
-    made = set(view.semantics.definitions(loss))
+    made = set(_bindings(loss, view.semantics))
     for value in view.semantics.returned_values(step):
         returned = _loss_in(value)
         if isinstance(returned, ast.Name) and made & set(view.semantics.definitions(returned)):
@@ -177,11 +180,26 @@ def _is_returned(backward: ast.Call, view: ClassView) -> bool:
     return False
 
 
+def _bindings(loss: ast.Name, semantics: Semantics) -> Iterator[Definition]:
+    """What binds a loss, and what binds the names that a method is given for it."""
+    for definition in semantics.definitions(loss):
+        yield definition
+        function = enclosing_function(loss)
+        if isinstance(definition.node, ast.arg) and function is not None:
+            for given in semantics.given_for(definition.node, function):
+                if isinstance(given, ast.Name):
+                    yield from semantics.definitions(given)
+
+
 def _loss_in(returned: ast.expr) -> ast.expr | None:
-    if isinstance(returned, ast.Dict):
-        pairs = zip(returned.keys, returned.values, strict=True)
-        return next((value for key, value in pairs if literal_of(key) == "loss"), None)
-    return returned
+    match returned:
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            return next((_loss_in(value) for key, value in pairs if literal_of(key) == "loss"), None)
+        case ast.Call(func=ast.Attribute(attr="detach" | "clone", value=inner), args=[]):
+            return _loss_in(inner)
+        case _:
+            return returned
 
 
 def _is_of_lightning(expression: ast.expr, semantics: Semantics, depth: int = 0) -> bool:
