@@ -4,17 +4,34 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.modules.used_as_module import is_treated_as_module
 from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.gpu_tensors import is_on_cpu
 from torchlint.idioms.values.invariants import LoopNode, loops_around, may_be_changed, stays_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
-from torchlint.semantics.kinds import Kind
-from torchlint.semantics.nodes import begins_before, has_unknown_arguments, nodes_within, scope_at, statement_of
+from torchlint.semantics.nodes import (
+    begins_before,
+    enclosing_function,
+    has_unknown_arguments,
+    nodes_within,
+    scope_at,
+    statement_of,
+)
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
+#: Functions that compute with each tensor that they are given by itself.
+_FUNCTIONS = (
+    "torch.nn.functional.",
+    "torch.matmul",
+    "torch.mm",
+    "torch.bmm",
+    "torch.cdist",
+    "torch.where",
+    "torch.index_select",
+)
 _MOVES = ("to", "cuda", "cpu", "to_empty", "load")
 
 
@@ -82,17 +99,21 @@ class RedundantTransfer(Rule):
         loop = _outermost(call, semantics)
         if loop is None:
             return
-        kind = semantics.kind(receiver)
-        if kind is None or not kind.proven or _binds(call, path):
+        if _binds(call, path):
             return
-        if kind.is_module:
-            if not _is_moved_here_alone(call, kind, semantics):
+        is_module = _is_module(call, receiver, semantics)
+        if is_module:
+            if not _is_moved_here_alone(call, semantics):
                 return
             message = (
                 f"`{path}` is a module, which stays where it was moved: in each iteration all its parameters are "
                 "walked through for nothing."
             )
-        elif kind.is_tensor and not _changes(call, path, loop, semantics) and not _is_measured(loop):
+        elif (
+            _is_tensor(call, receiver, semantics)
+            and not _changes(call, path, loop, semantics)
+            and not _is_measured(loop)
+        ):
             on_cpu = is_on_cpu(semantics, receiver)
             if on_cpu is False:
                 return
@@ -100,8 +121,52 @@ class RedundantTransfer(Rule):
             message = f"`{path}` is the same in each iteration and is {copied}: move it before the loop."
         else:
             return
-        fix = FixPlan("Move it before the loop", "unsafe", lambda edit: _hoist(edit, call, loop, kind.is_module))
+        fix = FixPlan("Move it before the loop", "unsafe", lambda edit: _hoist(edit, call, loop, is_module))
         yield self.found(call, message, related=[(loop, "in each iteration of this loop")], fixes=[fix])
+
+
+def _is_module(call: ast.Call, receiver: ast.expr, semantics: Semantics) -> bool:
+    """Whether what is moved is a module: for certain, or by a statement that would do nothing to anything else."""
+    kind = semantics.kind(receiver)
+    if kind is not None and kind.proven:
+        return kind.is_module
+    if kind is not None and not kind.is_module:
+        return False
+    in_place = isinstance(parent_of(call), ast.Expr) and is_treated_as_module(receiver, semantics)
+    return in_place or any(_is_called(copy) for copy in _copies(call))
+
+
+def _is_called(copy: ast.expr) -> bool:
+    holder = parent_of(copy)
+    return isinstance(holder, ast.Call) and holder.func is copy and bool(holder.args)
+
+
+def _is_tensor(call: ast.Call, receiver: ast.expr, semantics: Semantics) -> bool:
+    """Whether what is moved is a tensor: for certain, or because a function of torch computes with the copy."""
+    kind = semantics.kind(receiver)
+    if kind is not None:
+        return kind.is_tensor and (kind.proven or any(_is_computed_with(copy, semantics) for copy in _copies(call)))
+    return any(_is_computed_with(copy, semantics) for copy in _copies(call))
+
+
+def _is_computed_with(copy: ast.expr, semantics: Semantics) -> bool:
+    holder = parent_of(copy)
+    if isinstance(holder, ast.keyword):
+        holder = parent_of(holder)
+    if isinstance(holder, ast.Call):
+        return holder.func is not copy and semantics.name(holder.func).startswith(_FUNCTIONS)
+    return isinstance(holder, ast.BinOp) and isinstance(holder.op, ast.MatMult)
+
+
+def _copies(call: ast.Call) -> Iterator[ast.expr]:
+    """The call itself, and the uses of the name that its statement gives the copy."""
+    yield call
+    match parent_of(call):
+        case ast.Assign(targets=[ast.Name(id=name)]) as statement:
+            scope = enclosing_function(statement)
+            for use in nodes_within(scope, ast.Name) if scope is not None else ():
+                if isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load):
+                    yield use
 
 
 def _is_move(call: ast.Call, semantics: Semantics) -> bool:
@@ -162,7 +227,7 @@ def _is_measured(loop: LoopNode) -> bool:
     )
 
 
-def _is_moved_here_alone(call: ast.Call, kind: Kind, semantics: Semantics) -> bool:
+def _is_moved_here_alone(call: ast.Call, semantics: Semantics) -> bool:
     """Whether no other call in the file moves something of that last name."""
     assert isinstance(call.func, ast.Attribute)
     last = (dotted(call.func.value) or "").rpartition(".")[2]
