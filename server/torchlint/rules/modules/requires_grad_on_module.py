@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.idioms.modules.members import module_iterator
+from torchlint.idioms.modules.members import is_member
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -77,11 +77,9 @@ class RequiresGradOnModule(Rule):
 def _is_module(expression: ast.expr, semantics: Semantics) -> bool:
     if semantics.class_of_self(expression) is not None:
         return False
-    if module_iterator(expression, semantics) is not None:
-        return True
     kind = semantics.kind(expression)
     if kind is None or not kind.is_module:
-        return False
+        return kind is None and is_member(expression, semantics)
     node = kind.class_node
     return node is None or not _has_its_own(node, semantics)
 
