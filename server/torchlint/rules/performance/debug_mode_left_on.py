@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call
 from torchlint.semantics.literals import UNKNOWN
-from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -15,6 +15,7 @@ from torchlint.syntax import parent_of
 _ANOMALY = ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly")
 _PROFILERS = ("torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx", "torch.profiler.profile")
 _BLOCKING = "CUDA_LAUNCH_BLOCKING"
+_BLOCKING_MESSAGE = f"`{_BLOCKING}` is set in every run: the CPU waits for each kernel, and both stand idle by turns."
 #: Functions and classes that say that looking for errors, or measuring, is their purpose.
 _PURPOSE = regex(
     r"debug|profil|anomal|nan|bench|trace|diagnos|check|inspect|test|detect|determin|reproduc", re.IGNORECASE
@@ -109,9 +110,30 @@ class DebugModeLeftOn(Rule):
         if not unit.semantics.is_named(target.value, "os.environ"):
             return
         if unit.semantics.literal(assign.value) in ("1", 1) and _is_always_on(assign, unit.semantics):
-            message = f"`{_BLOCKING}` is set in every run: the CPU waits for each kernel, and both stand idle by turns."
             fix = FixPlan(f"Remove `{_BLOCKING}`", "unsafe", lambda edit: edit.remove_statement(assign))
-            yield self.found(assign, message, fixes=[fix])
+            yield self.found(assign, _BLOCKING_MESSAGE, fixes=[fix])
+
+    @on_call("os.environ.update", "os.environ.setdefault", "os.putenv")
+    def check_environment_call(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        semantics = unit.semantics
+        match call.args:
+            case [ast.Dict(keys=keys, values=values)]:
+                set_here = [
+                    value for key, value in zip(keys, values, strict=True) if semantics.literal(key) == _BLOCKING
+                ]
+            case [key, value] if semantics.literal(key) == _BLOCKING:
+                set_here = [value]
+            case _:
+                set_here = []
+        set_here += [item.value for item in call.keywords if item.arg == _BLOCKING]
+        statement = _statement(call)
+        if statement is None or not any(semantics.literal(value) in ("1", 1) for value in set_here):
+            return
+        if _is_always_on(call, semantics):
+            given = [*call.keywords, *(item for part in call.args for item in getattr(part, "keys", ()))]
+            alone = len(given) < 2  # a default or `putenv` has neither
+            fix = FixPlan(f"Remove `{_BLOCKING}`", "unsafe", lambda edit: edit.remove_statement(statement))
+            yield self.found(call, _BLOCKING_MESSAGE, fixes=[fix] if alone else [])
 
 
 def _statement(call: ast.Call) -> ast.Expr | None:
@@ -120,9 +142,21 @@ def _statement(call: ast.Call) -> ast.Expr | None:
 
 
 def _is_context(call: ast.Call) -> bool:
-    """Whether a call is what a `with` enters, without a name for it."""
+    """Whether a call is what a `with` enters, without a name for it, or with one that nothing reads."""
     holder = parent_of(call)
-    return isinstance(holder, ast.withitem) and holder.context_expr is call and holder.optional_vars is None
+    if not isinstance(holder, ast.withitem) or holder.context_expr is not call:
+        return False
+    function = enclosing_function(call)
+    match holder.optional_vars:
+        case None:
+            return True
+        case ast.Name(id=name) if function is not None:
+            names = nodes_within(function, ast.Name)
+            return not any(
+                isinstance(use, ast.Name) and use.id == name and use.ctx.__class__ is ast.Load for use in names
+            )
+        case _:
+            return False
 
 
 def _removal(call: ast.Call, what: str) -> list[FixPlan]:
