@@ -144,7 +144,21 @@ def _stepped_by_scaler(found: Training) -> frozenset[str]:
     return frozenset(item.optimizer.path for item in seen if item.what is Scaling.STEP and item.optimizer is not None)
 
 
+def _clamps_gradients(action: Action) -> bool:
+    """Whether an action is ``p.grad.clamp_(...)``: clipping by hand."""
+    if action.verb not in ("clamp_", "clip_", "clamp_min_", "clamp_max_") or not isinstance(action.node, ast.Call):
+        return False
+    holder = action.node.func
+    while isinstance(holder, ast.Attribute):
+        holder = holder.value
+        if isinstance(holder, ast.Attribute) and holder.attr == "grad":
+            return True
+    return False
+
+
 def _events(found: Training, optimizer: Optimizer, optimizers: int, action: Action) -> tuple[str, ...]:
+    if optimizers == 1 and _clamps_gradients(action):
+        return () if _asks_the_scaler(action.node) else ("clip",)
     if is_clip(action):
         if _asks_the_scaler(action.node):
             return ()
