@@ -8,7 +8,7 @@ from torchlint.fixes import Editor
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.surroundings.stated import comments_at, is_stated
 from torchlint.regex import regex
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
@@ -16,7 +16,7 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
-_CONTAINERS = ("torch.nn.ModuleList", "torch.nn.Sequential")
+_CONTAINERS = ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict", "torch.nn.ParameterList")
 #: What says that the weights are shared on purpose.
 _SHARED = regex(
     r"\b(?:re-?us|recursi|universal|albert|same (?:layer|weight|module|block|param))|shar(?:e|ing)"
@@ -25,11 +25,14 @@ _SHARED = regex(
 )
 
 
+_Comprehension = ast.ListComp | ast.GeneratorExp | ast.DictComp
+
+
 class SharedLayerByRepetition(Rule):
     """## What it does
 
-    Reports one layer object that is put several times into an `nn.ModuleList` or `nn.Sequential`: `[layer] * n`, a
-    comprehension over one instance, the same instance appended in a loop.
+    Reports one layer object that is put several times into an `nn.ModuleList`, `nn.ModuleDict`, `nn.Sequential` or
+    `nn.ParameterList`: `[layer] * n`, a comprehension over one instance, the same instance appended in a loop.
 
     ## Why is this bad?
 
@@ -86,7 +89,7 @@ class SharedLayerByRepetition(Rule):
             yield from self._check_elements(unit.semantics.value_of(given), given, call, unit)
 
     def _check_elements(
-        self, value: ast.expr | None, given: ast.expr, call: ast.Call, unit: Unit
+        self, value: ast.expr | None, given: ast.expr, call: ast.Call | ast.AugAssign, unit: Unit
     ) -> Iterator[Diagnosis]:
         match value:
             case ast.BinOp(op=ast.Mult()):
@@ -99,12 +102,12 @@ class SharedLayerByRepetition(Rule):
                     if isinstance(element, ast.Starred):
                         inner = unit.semantics.value_of(element.value)
                         yield from self._check_elements(inner, element.value, call, unit)
-            case ast.ListComp() | ast.GeneratorExp():
-                yield from self._check_comprehension(value, call, unit)
+            case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
+                yield from self._check_comprehension(value, element, call, unit)
             case _:
                 pass
 
-    def _check_product(self, product: ast.BinOp, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+    def _check_product(self, product: ast.BinOp, call: ast.Call | ast.AugAssign, unit: Unit) -> Iterator[Diagnosis]:
         display, count = product.left, product.right
         for side, other in ((product.left, product.right), (product.right, product.left)):
             if isinstance(unit.semantics.value_of(side), ast.List | ast.Tuple):
@@ -125,9 +128,8 @@ class SharedLayerByRepetition(Rule):
         )
 
     def _check_comprehension(
-        self, comprehension: ast.ListComp | ast.GeneratorExp, call: ast.Call, unit: Unit
+        self, comprehension: _Comprehension, element: ast.expr, call: ast.Call | ast.AugAssign, unit: Unit
     ) -> Iterator[Diagnosis]:
-        element = comprehension.elt
         if not isinstance(element, ast.Name | ast.Attribute) or not _is_invariant(element, comprehension, unit):
             return
         if unit.semantics.literal(_range_count(comprehension)) in (0, 1):
@@ -140,18 +142,49 @@ class SharedLayerByRepetition(Rule):
     def check_append(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         """``layers.append(layer)`` in a loop outside of which ``layer`` is made."""
         assert isinstance(call.func, ast.Attribute)
-        if not call.args or not isinstance(call.args[-1], ast.Name):
+        if call.args:
+            yield from self._check_turns(call.func.value, [call.args[-1]], call, unit)
+
+    @on_method("extend")
+    def check_extend(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        """``layers.extend([layer] * n)``, and ``layers.extend([nn.Linear(4, 4), norm])`` in a loop."""
+        assert isinstance(call.func, ast.Attribute)
+        if len(call.args) == 1:
+            yield from self._check_added(call.func.value, call.args[0], call, unit)
+
+    @on_node(ast.AugAssign)
+    def check_added(self, statement: ast.AugAssign, unit: Unit) -> Iterator[Diagnosis]:
+        """``layers += [layer] * n``, and ``layers += [nn.Linear(4, 4), norm]`` in a loop."""
+        if isinstance(statement.op, ast.Add) and isinstance(statement.target, ast.Name | ast.Attribute):
+            yield from self._check_added(statement.target, statement.value, statement, unit)
+
+    def _check_added(
+        self, receiver: ast.expr, given: ast.expr, place: ast.Call | ast.AugAssign, unit: Unit
+    ) -> Iterator[Diagnosis]:
+        match given:
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                yield from self._check_turns(receiver, elements, place, unit)
+            case ast.BinOp(op=ast.Mult()) | ast.ListComp() | ast.GeneratorExp() if _is_for_container(receiver, unit):
+                yield from self._check_elements(given, given, place, unit)
+
+    def _check_turns(
+        self, receiver: ast.expr, elements: list[ast.expr], place: ast.Call | ast.AugAssign, unit: Unit
+    ) -> Iterator[Diagnosis]:
+        names = [element for element in elements if isinstance(element, ast.Name)]
+        loop = _innermost_loop(place) if names else None
+        if loop is None or not _is_for_container(receiver, unit):
             return
-        element = call.args[-1]
-        loop = _innermost_loop(call)
-        if loop is None or not _is_for_container(call.func.value, unit):
-            return
-        if not _is_invariant(element, loop, unit) or not _is_invariant(call.func.value, loop, unit):
+        if not isinstance(place, ast.AugAssign) and not _is_invariant(receiver, loop, unit):
             return
         if unit.semantics.literal(_loop_count(loop)) in (0, 1) or _may_stop(loop):
             return
-        if _keeps_weights(element, unit.semantics) and not _is_meant(call, [element], call, unit):
-            yield self._one_instance(element, loop, unit)
+        for element in names:
+            if (
+                _is_invariant(element, loop, unit)
+                and _keeps_weights(element, unit.semantics)
+                and not _is_meant(place, [element], place, unit)
+            ):
+                yield self._one_instance(element, loop, unit)
 
     def _one_instance(self, element: ast.expr, holder: ast.AST, unit: Unit) -> Diagnosis:
         written = ast.unparse(element)
@@ -159,7 +192,7 @@ class SharedLayerByRepetition(Rule):
         if isinstance(element, ast.Name):
             related = [(item.node, "made once, here") for item in unit.semantics.definitions(element)[:1]]
         fix = FixPlan(f"Copy it: `copy.deepcopy({written})`", "unsafe", lambda edit: _deepcopy(edit, element))
-        where = "comprehension" if isinstance(holder, ast.ListComp | ast.GeneratorExp) else "loop"
+        where = "comprehension" if isinstance(holder, _Comprehension) else "loop"
         return self.found(
             element,
             f"`{written}` is one object: each turn of the {where} adds the same layer with the same weights.",
@@ -173,7 +206,7 @@ def _keeps_weights(element: ast.expr, semantics: Semantics) -> bool:
     return kind is not None and kind.proven and state_of(kind, semantics) is State.WEIGHTS
 
 
-def _is_meant(place: ast.AST, shared: list[ast.expr], call: ast.Call, unit: Unit) -> bool:
+def _is_meant(place: ast.AST, shared: list[ast.expr], call: ast.Call | ast.AugAssign, unit: Unit) -> bool:
     """Whether the author says that the weights are shared."""
     if is_stated(call, _SHARED) or (place is not call and is_stated(place, _SHARED)):
         return True
@@ -282,7 +315,7 @@ def _may_stop(loop: ast.For) -> bool:
     return any(True for _ in nodes_within(loop, ast.Break, ast.Return))
 
 
-def _range_count(comprehension: ast.ListComp | ast.GeneratorExp) -> ast.expr | None:
+def _range_count(comprehension: _Comprehension) -> ast.expr | None:
     return _count_of(comprehension.generators[0].iter)
 
 
