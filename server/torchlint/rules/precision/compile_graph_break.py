@@ -9,7 +9,8 @@ from torchlint.idioms.surroundings.called_code import code_run_by, function_run_
 from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method, on_reference
-from torchlint.semantics.nodes import argument, nodes_within
+from torchlint.semantics.element_kinds import builtin_called
+from torchlint.semantics.nodes import argument, contains, nodes_within
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -25,6 +26,8 @@ _APART = (
     "torch.jit.ignore",
     "torch.jit.script",
 )
+#: Methods that give one number when they are called without arguments.
+_REDUCING = frozenset("sum mean max min norm any all argmax argmin prod std var median amax amin".split())
 #: Functions of numpy.random that give one number unless a size is given, and the position of the size. With a size, and
 #: without random numbers, NumPy is traced (torch 2.13).
 _SIZES = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0, "uniform": 2, "normal": 2, "randint": 2, "choice": 1}
@@ -148,7 +151,7 @@ def _breaks_in(function: FunctionNode, semantics: Semantics) -> Iterator[_Break]
         if not isinstance(call, ast.Call):
             continue
         why = _reason(call, semantics) or ("" if captured else _reads_number(call, values))
-        if why and not _is_exceptional(call, function):
+        if why and not _is_exceptional(call, function) and not _is_behind_guard(call, function):
             yield _Break(call, why)
 
 
@@ -158,12 +161,27 @@ def _reads_number(call: ast.Call, values: TensorValues) -> str:
         case ast.Call(func=ast.Attribute(attr="item", value=value), args=[], keywords=[]):
             kind = values.semantics.kind(value)
             return "it reads a number out of a tensor" if kind is None or kind.is_tensor else ""
-        case ast.Call(func=ast.Name(id="float" | "int")) if values.is_number(call):
-            inner = call.args[0]
-            counted = isinstance(inner, ast.Call) and _is_item(inner)
-            return "" if counted else "it reads a number out of a tensor"
+        case ast.Call(func=ast.Attribute(attr="tolist", value=value), args=[], keywords=[]):
+            return "it reads a number out of a tensor" if _is_reduction(value, values.semantics) else ""
+        case ast.Call(func=ast.Name(id="float" | "int" | "bool"), args=[inner]):
+            if isinstance(inner, ast.Call) and _is_item(inner):
+                return ""
+            reads = values.is_number(call) or (
+                _is_reduction(inner, values.semantics) and builtin_called(values.semantics, call) is not None
+            )
+            return "it reads a number out of a tensor" if reads else ""
         case _:
             return ""
+
+
+def _is_reduction(value: ast.expr, semantics: Semantics) -> bool:
+    """Whether a value is one number that a method makes of a whole array, of torch or (which is traced) of NumPy."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr=attr, value=reduced), args=[], keywords=[]) if attr in _REDUCING:
+            kind = semantics.kind(reduced)
+            return kind is None or kind.is_tensor
+        case _:
+            return False
 
 
 def _is_item(call: ast.Call) -> bool:
@@ -201,6 +219,17 @@ def _is_exceptional(call: ast.Call, function: FunctionNode) -> bool:
             case ast.FunctionDef() if holder is not function:
                 return True
         child, holder = holder, parent_of(holder)
+    return False
+
+
+def _is_behind_guard(node: ast.AST, function: FunctionNode) -> bool:
+    """Whether a function has returned before a node when it is compiled: ``if is_compiling(): return ...``."""
+    for statement in function.body:
+        if contains(statement, node):
+            return False
+        match statement:
+            case ast.If(test=ast.Call(func=asked), body=[*_, ast.Return()]) if "compiling" in ast.unparse(asked):
+                return True
     return False
 
 
