@@ -14,14 +14,21 @@ if TYPE_CHECKING:
 
 _PROVEN, _LIKELY = Grade.PROVEN, Grade.LIKELY
 _LISTS_OF_MODULES = ("torch.nn.Sequential", "torch.nn.ModuleList")
+_LSTM = "torch.nn.LSTM"
 
 
 class ElementKinds:
-    """Answers for elements; ``kind`` infers the kind of an expression."""
+    """Answers for elements; ``kind`` infers the kind of an expression, ``annotated`` what an annotation promises."""
 
-    def __init__(self, semantics: Semantics, kind: Callable[[ast.expr | None], Kind | None]) -> None:
+    def __init__(
+        self,
+        semantics: Semantics,
+        kind: Callable[[ast.expr | None], Kind | None],
+        annotated: Callable[[ast.expr | None], Kind | None],
+    ) -> None:
         self._semantics = semantics
         self._kind = kind
+        self._annotated = annotated
 
     def element(self, value: ast.expr | None, path: tuple[int | None, ...]) -> Kind | None:
         expression = value
@@ -39,6 +46,8 @@ class ElementKinds:
             return Kind(What.TENSOR, kind.grade, "a slice of a tensor") if path[0] is not None else None
         if kind.what is What.TUPLE and isinstance(kind.node, ast.Tuple) and path[0] is not None:
             return self.element(kind.node, path) if kind.node is not value else None
+        if kind.what is What.TUPLE and kind.origin == _LSTM:
+            return _output_of_lstm(kind, path)
         if kind.what is What.TUPLE and kind.origin and len(path) == 1:
             return Kind(What.TENSOR, _LIKELY, f"an element of what {kind.origin} returns")
         return None
@@ -77,6 +86,8 @@ class ElementKinds:
             return Kind(What.PARAMETER, kind.grade, "a parameter of a module") if not path else None
         if kind.is_module and kind.origin in _LISTS_OF_MODULES:
             return Kind(What.MODULE, kind.grade, "a member of a module container") if not path else None
+        if kind.what is What.LIST and isinstance(kind.node, ast.Subscript):
+            return self._annotated(kind.node.slice) if not path else None
         return self._elements_of(kind.node if isinstance(kind.node, ast.expr) else source, path)
 
     def _elements_of(self, source: ast.expr | None, path: tuple[int | None, ...]) -> Kind | None:
@@ -98,6 +109,15 @@ class ElementKinds:
             return self._unpacked(kind, expression.value, (index,))
         if kind.what is What.LIST and isinstance(kind.node, ast.ListComp):
             return self._kind(kind.node.elt)
+        if (
+            kind.what is What.LIST
+            and isinstance(kind.node, ast.Subscript)
+            and not isinstance(expression.slice, ast.Slice)
+        ):
+            return self._annotated(kind.node.slice)
+        if kind.what is What.MAPPING and isinstance(kind.node, ast.Dict):
+            member = self._kind(_value_for(kind.node, index))
+            return member if member is not None and member.is_module else None  # other values come and go
         if kind.is_module and kind.origin in (*_LISTS_OF_MODULES, "torch.nn.ModuleDict"):
             return self._member(kind, index)
         if kind.what is What.ARRAY:
@@ -111,6 +131,8 @@ class ElementKinds:
         elements: list[ast.expr] = list(call.args)
         if container.origin != "torch.nn.Sequential" and len(elements) == 1 and isinstance(elements[0], ast.List):
             elements = elements[0].elts
+        if container.origin == "torch.nn.ModuleDict" and len(elements) == 1 and isinstance(elements[0], ast.Dict):
+            return self._kind(_value_for(elements[0], index))
         if isinstance(index, int) and _has(elements, index) and not any(isinstance(e, ast.Starred) for e in elements):
             return self._kind(elements[index])
         return Kind(What.MODULE, container.grade, "a member of a module container")
@@ -125,3 +147,24 @@ def builtin_called(semantics: Semantics, call: ast.Call) -> str | None:
 
 def _has(elements: list[ast.expr], index: int) -> bool:
     return -len(elements) <= index < len(elements)
+
+
+def _value_for(display: ast.Dict, key: object) -> ast.expr | None:
+    """The value that a dict display has for a literal key."""
+    if not isinstance(key, str | int):
+        return None
+    found = [value for name, value in zip(display.keys, display.values, strict=True) if literal_of(name) == key]
+    return found[-1] if found else None
+
+
+def _output_of_lstm(kind: Kind, path: tuple[int | None, ...]) -> Kind | None:
+    """An element of ``(output, (hidden, cell))``."""
+    match path:
+        case (1, 0) | (1, 1):
+            return Kind(What.TENSOR, kind.grade, f"a state of {_LSTM}")
+        case (0,):
+            return Kind(What.TENSOR, _LIKELY, f"an element of what {_LSTM} returns")  # or a packed sequence
+        case (1,):
+            return Kind(What.TUPLE, kind.grade, f"the states of {_LSTM}", f"{_LSTM}.states")
+        case _:
+            return None

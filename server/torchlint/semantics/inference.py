@@ -43,7 +43,7 @@ class KindInference:
         self._semantics = semantics
         self._memo = semantics.module.memo
         self._instances = InstanceKinds(semantics)
-        self._elements = ElementKinds(semantics, self.kind)
+        self._elements = ElementKinds(semantics, self.kind, self._instances.annotated)
         self._calls = CallKinds(semantics, self, self._instances)
         self._depth = 0
 

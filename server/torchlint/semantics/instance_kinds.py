@@ -59,6 +59,7 @@ class InstanceKinds:
         self._semantics = semantics
 
     def annotated(self, annotation: ast.expr | None) -> Kind | None:
+        """The kind that an annotation promises; that of a ``list[...]`` has the annotation as its node."""
         if annotation is None:
             return None
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
@@ -69,7 +70,8 @@ class InstanceKinds:
                 return self.annotated(annotation.slice)
             if isinstance(annotation.value, ast.Name):
                 what = _BUILTIN_ANNOTATIONS.get(annotation.value.id.lower())
-                return Kind(what, _PROVEN, "annotated") if what is not None else None
+                node = annotation if what is What.LIST else None
+                return Kind(what, _PROVEN, "annotated", node=node) if what is not None else None
             return None
         if isinstance(annotation, ast.BinOp):
             sides = [side for side in (annotation.left, annotation.right) if literal_of(side) is not None]

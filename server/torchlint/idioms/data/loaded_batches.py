@@ -38,8 +38,11 @@ def is_loaded_batch(semantics: Semantics, expression: ast.expr, depth: int = 0) 
             return False
 
 
-def loaded_element(semantics: Semantics, expression: ast.expr) -> tuple[ast.Call, int] | None:
-    """The ``DataLoader(...)`` and the place in what it gives, for ``y`` of ``for x, y in loader``; else None."""
+def loaded_element(semantics: Semantics, expression: ast.expr, any_size: bool = False) -> tuple[ast.Call, int] | None:
+    """The ``DataLoader(...)`` and the place in what it gives, for ``y`` of ``for x, y in loader``; else None.
+
+    ``any_size``: also where its batches may have one example.
+    """
     place: int | None = None
     for _ in range(_DEEPEST):
         while isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
@@ -67,7 +70,8 @@ def loaded_element(semantics: Semantics, expression: ast.expr) -> tuple[ast.Call
                 return None
             assert kind is not None
             assert isinstance(kind.node, ast.Call)
-            plain = semantics.is_named(kind.node.func, LOADER) and _collates_batches(semantics, kind.node)
+            collates = _collates if any_size else _collates_batches
+            plain = semantics.is_named(kind.node.func, LOADER) and collates(semantics, kind.node)
             return (kind.node, places[0]) if plain else None
         if definition.kind is not Binding.ASSIGNMENT or len(path) > 1 or (path and place is not None):
             return None
@@ -115,6 +119,12 @@ def _unwrapped(iterable: ast.expr, path: tuple[int | None, ...]) -> tuple[ast.ex
 
 def _collates_batches(semantics: Semantics, call: ast.Call) -> bool:
     size = loader_argument(call, "batch_size")
-    if size is None or semantics.literal(size) in (1, None):
+    return size is not None and semantics.literal(size) not in (1, None) and _collates(semantics, call)
+
+
+def _collates(semantics: Semantics, call: ast.Call) -> bool:
+    """Whether a loader puts examples together in torch's way: what it gives is tensors, and lists and dicts of them."""
+    size = loader_argument(call, "batch_size")
+    if isinstance(size, ast.Constant) and size.value is None:
         return False
     return argument(call, None, "collate_fn") is None and not any(item.arg is None for item in call.keywords)

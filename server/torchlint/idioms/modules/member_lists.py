@@ -45,6 +45,8 @@ def _given(arguments: Sequence[ast.expr], call: ast.Call, semantics: Semantics) 
     match arguments:
         case [ast.Call(func=ast.Name(id="OrderedDict") | ast.Attribute(attr="OrderedDict"), args=[inner])]:
             return _pairs(inner)
+        case [ast.Dict() as inner]:
+            return _pairs(inner)
         case [ast.Name() as name] if _is_dict(semantics.value_of(name), semantics):
             return _variable(name, call, semantics)
     members: Members = []
@@ -199,9 +201,13 @@ class _Reader:
                 self.read(body, certain)
             case ast.If() | ast.For() | ast.While() | ast.Try():
                 for block in _blocks(statement):
+                    before = len(self.members)
                     self.members.append(None)
                     self.read(block, certain=False)
-                    self.members.append(None)
+                    if len(self.members) == before + 1:
+                        self.members.pop()  # the block only uses the container
+                    else:
+                        self.members.append(None)
             case ast.Return():
                 pass
             case _ if self._reaches_elsewhere(statement):

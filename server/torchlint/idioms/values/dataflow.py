@@ -10,9 +10,17 @@ import ast
 from collections.abc import Sequence
 
 from torchlint.frozen import dataclass
+from torchlint.idioms.modules.member_lists import members_of_call
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import argument, nodes_within, position_of_parameter
+from torchlint.semantics.nodes import (
+    argument,
+    enclosing_class,
+    enclosing_function,
+    nodes_within,
+    position_of_parameter,
+    statement_of,
+)
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -29,8 +37,14 @@ _SAME_VALUES = frozenset(
     "squeeze unsqueeze permute transpose swapaxes movedim t expand expand_as narrow select index_select gather "
     "masked_select requires_grad_ type type_as".split()
 )
-_SAME_VALUES_FUNCTIONS = frozenset(f"torch.{name}" for name in _SAME_VALUES)
-_SAME_VALUES_LAYERS = frozenset(("torch.nn.Identity", "torch.nn.Flatten", "torch.nn.Unflatten"))
+_SAME_VALUES_FUNCTIONS = frozenset(f"torch.{name}" for name in _SAME_VALUES) | {
+    "torch.nn.functional.interpolate",  # a weighted mean of probabilities is one, that of logits is no less a logit
+    "torch.nn.functional.upsample",
+}
+_SAME_VALUES_LAYERS = frozenset(
+    f"torch.nn.{name}"
+    for name in "Identity Flatten Unflatten Upsample UpsamplingNearest2d UpsamplingBilinear2d".split()
+)
 #: Functions and methods that keep the shape: they change place and precision, or each element by itself.
 _SAME_SHAPE = frozenset(
     "to cuda cpu float double half bfloat16 clone contiguous detach requires_grad_ relu leaky_relu elu selu gelu silu "
@@ -240,7 +254,7 @@ class _Follower:
         if kind.origin in self.passed_layers and operand is not None:
             return self.value(operand, path)
         if kind.origin in _WRAPPERS or kind.origin == "torch.nn.Sequential":
-            if self._is_changed(module):
+            if self._is_changed(module, kind.node):
                 return [self._unknown(call)]
             before, self._through = self._through, (*self._through, call)
             try:
@@ -266,23 +280,11 @@ class _Follower:
         return self._last_member(built, call, path, depth)
 
     def _last_member(self, built: ast.Call, call: ast.Call, path: Path, depth: int = 0) -> list[Operation]:
-        for layer in reversed(self._unpacked(_members(built))):
-            inner = None if isinstance(layer, ast.Starred) else self._semantics.kind(layer)
+        for layer in reversed(members_of_call(built, self._semantics)):
+            inner = self._semantics.kind(layer) if layer is not None else None
             if inner is None or inner.origin not in self.passed_layers:
                 return self._layer(inner, call, path, depth + 1)
         return [self._unknown(call)]
-
-    def _unpacked(self, members: Sequence[ast.expr]) -> list[ast.expr]:
-        """Members with ``*layers`` replaced by the elements of a list that nothing adds to."""
-        found: list[ast.expr] = []
-        for member in members:
-            if isinstance(member, ast.Starred):
-                value = self._semantics.value_of(member.value)
-                if isinstance(value, ast.List | ast.Tuple) and not self._is_changed(member.value):
-                    found.extend(value.elts)
-                    continue
-            found.append(member)
-        return found
 
     def _instance(self, owner: ast.ClassDef, call: ast.Call, path: Path) -> list[Operation]:
         """The last operations of calling an instance of a module class of this file."""
@@ -299,14 +301,25 @@ class _Follower:
         finally:
             self._through = before
 
-    def _is_changed(self, module: ast.expr) -> bool:
-        """Whether something in the file adds members to a container of this (last) name."""
+    def _is_changed(self, module: ast.expr, built: ast.AST | None) -> bool:
+        """Whether something in the file adds members to a container of this (last) name, away from where it is made:
+        what the same block adds is read with the members."""
         name = _last_name(module)
         return any(
-            isinstance(other.func, ast.Attribute) and _last_name(other.func.value) == name
+            isinstance(other.func, ast.Attribute)
+            and _last_name(other.func.value) == name
+            and (built is None or self._may_change(other, built))
             for method in _CONTAINER_CHANGES
             for other in self._semantics.module.calls_of(method)
         )
+
+    def _may_change(self, addition: ast.Call, built: ast.AST) -> bool:
+        """Whether an addition to a container of the same name may be one to the container that ``built`` makes."""
+        place = enclosing_function(built)
+        if place is not None and enclosing_function(addition) is place:
+            return parent_of(statement_of(built)) is not place  # `members_of_call` reads the rest of the block
+        owner, other = enclosing_class(built), enclosing_class(addition)
+        return owner is None or other is None or owner in self._semantics.lineage(other)
 
 
 class _ShapeFollower(_Follower):
@@ -362,22 +375,6 @@ def _super_init(constructor: FunctionNode) -> ast.Call | None:
             case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__")):
                 return node
     return None
-
-
-def _members(sequential: ast.Call) -> list[ast.expr]:
-    """The layers of a Sequential in order, as far as its call tells: an ``OrderedDict`` is looked into."""
-    match sequential.args:
-        case [ast.Call(func=ast.Name(id="OrderedDict") | ast.Attribute(attr="OrderedDict"), args=[inner])]:
-            pass
-        case [ast.Dict() as inner]:
-            pass
-        case members:
-            return members
-    if isinstance(inner, ast.Dict):
-        return list(inner.values)
-    if isinstance(inner, ast.List | ast.Tuple):
-        return [item.elts[1] if isinstance(item, ast.Tuple) and len(item.elts) == 2 else item for item in inner.elts]
-    return []
 
 
 def _last_name(expression: ast.expr) -> str | None:

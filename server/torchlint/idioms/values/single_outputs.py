@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from torchlint import torch_api
 from torchlint.idioms.modules.layer_sizes import sizes_of_construction
+from torchlint.idioms.modules.member_lists import members_of_call
 from torchlint.idioms.values.dataflow import Operation, shaping_operations
 from torchlint.regex import regex
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import argument, has_unknown_arguments
+from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -22,6 +23,7 @@ _KEEPS_MATRIX = frozenset(
     f"torch.nn.{name}"
     for name in "Linear Dropout ReLU LeakyReLU ELU SELU GELU SiLU Tanh Sigmoid BatchNorm1d LayerNorm Identity".split()
 )
+_RESHAPES = ("torch.Tensor.view", "torch.Tensor.reshape", "torch.reshape")
 _DEEPEST = 8
 
 
@@ -45,6 +47,15 @@ def single_output(semantics: Semantics, operation: Operation) -> ast.Call | None
     if built is None or sizes_of_construction(built, operation.name, semantics).gives != 1:
         return None
     return built
+
+
+def single_column(operation: Operation) -> ast.Call | None:
+    """The call, if the operation makes a matrix of one column: ``logits.view(-1, 1)``."""
+    call = operation.node
+    if not isinstance(call, ast.Call) or operation.name not in _RESHAPES or has_unknown_arguments(call):
+        return None
+    sizes = _sizes(call, operation.name.startswith("torch.Tensor."))
+    return call if len(sizes) == 2 and literal_of(sizes[1]) == 1 else None
 
 
 def is_linear(operation: Operation) -> bool:
@@ -78,6 +89,9 @@ def _reason(semantics: Semantics, operation: Operation, dim: int) -> ast.AST | N
     is_method = operation.name.startswith("torch.Tensor.")
     if not is_method and operation.name != f"torch.{tail}":
         return None
+    if tail in ("view", "reshape"):
+        sizes = _sizes(call, is_method)
+        return call if -len(sizes) <= dim < len(sizes) and literal_of(sizes[dim]) == 1 else None
     axis = argument(call, 0 if is_method else 1, "dim")
     if axis is None or literal_of(axis) != dim:
         return None
@@ -129,11 +143,8 @@ def _gives_matrix(semantics: Semantics, operation: Operation, depth: int) -> boo
     if not isinstance(call, ast.Call) or has_unknown_arguments(call):
         return False
     match operation.name:
-        case "torch.Tensor.view" | "torch.Tensor.reshape" | "torch.reshape":
-            given = call.args if operation.name.startswith("torch.Tensor.") else call.args[1:]
-            if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
-                given = given[0].elts
-            return len(given) == 2
+        case name if name in _RESHAPES:
+            return len(_sizes(call, operation.name.startswith("torch.Tensor."))) == 2
         case "torch.Tensor.flatten" | "torch.flatten":
             position = 0 if operation.name.startswith("torch.Tensor.") else 1
             start = argument(call, position, "start_dim")
@@ -147,16 +158,19 @@ def _gives_matrix(semantics: Semantics, operation: Operation, depth: int) -> boo
             return False
 
 
+def _sizes(call: ast.Call, is_method: bool) -> Sequence[ast.expr]:
+    """The sizes that ``view`` or ``reshape`` is given."""
+    given = call.args if is_method else call.args[1:]
+    if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
+        return given[0].elts
+    return given
+
+
 def layer_before(semantics: Semantics, member: ast.expr) -> Operation | None:
     """The layer that gives the member of a ``nn.Sequential(...)`` its input, behind what keeps the shape."""
-    holder = parent_of(member)
-    if not isinstance(holder, ast.Call) or member not in holder.args:
-        return None
-    if not semantics.is_named(holder.func, "torch.nn.Sequential"):
-        return None
-    for before in reversed(holder.args[: holder.args.index(member)]):
-        kind = semantics.kind(before)
-        if kind is None or not kind.proven:
+    for before in reversed(_members_before(semantics, member)):
+        kind = semantics.kind(before) if before is not None else None
+        if kind is None or before is None or not kind.proven:
             return None
         facts = torch_api.module_facts(kind.origin)
         if facts is None:
@@ -164,6 +178,22 @@ def layer_before(semantics: Semantics, member: ast.expr) -> Operation | None:
         if facts.kind not in ("activation", "dropout") or kind.origin.endswith(("Softmax", "GLU", "Attention")):
             return Operation(kind.origin, before)
     return None
+
+
+def _members_before(semantics: Semantics, member: ast.expr) -> Sequence[ast.expr | None]:
+    """The layers before one in the ``nn.Sequential`` that it is given to, or that a list is which it is put into."""
+    holder = parent_of(member)
+    if isinstance(holder, ast.Call) and semantics.is_named(holder.func, "torch.nn.Sequential"):
+        return holder.args[: holder.args.index(member)] if member in holder.args else ()
+    function = enclosing_function(member)
+    if function is None:
+        return ()
+    for call in nodes_within(function, ast.Call):
+        if isinstance(call, ast.Call) and semantics.is_named(call.func, "torch.nn.Sequential"):
+            members = members_of_call(call, semantics)
+            if member in members:
+                return members[: members.index(member)]
+    return ()
 
 
 def one_before(semantics: Semantics, member: ast.expr, dim: int) -> ast.AST | None:

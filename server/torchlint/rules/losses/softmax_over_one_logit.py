@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from torchlint.idioms.values.dataflow import shaping_operations
 from torchlint.idioms.values.losses import LossCall
-from torchlint.idioms.values.single_outputs import one_before, reason_for_one, single_output
+from torchlint.idioms.values.single_outputs import one_before, reason_for_one, single_column, single_output
 from torchlint.idioms.values.softmaxes import (
     SOFTMAX_CALLS,
     SOFTMAX_LAYERS,
@@ -80,14 +80,14 @@ class SoftmaxOverOneLogit(Rule):
     @on_loss("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
     def check_loss(self, loss: LossCall, unit: Unit) -> Iterator[Diagnosis]:
         operations = shaping_operations(unit.semantics, loss.prediction)
-        layers = [single_output(unit.semantics, operation) for operation in operations]
-        if not layers or None in layers or layers[0] is None:
+        makers = [single_output(unit.semantics, operation) or single_column(operation) for operation in operations]
+        if not makers or None in makers or makers[0] is None:
             return
         yield self.found(
             loss.prediction,
-            f"{loss.shown} gets one class, for `{shortened(layers[0], 60)}` has one output: the loss is 0 for class 0, "
+            f"{loss.shown} gets one class, for `{shortened(makers[0], 60)}` has one output: the loss is 0 for class 0, "
             "and class 1 raises.",
-            related=[(layers[0], "one output")],
+            related=[(makers[0], "one output")],
         )
 
     @on_call(*SOFTMAX_CALLS)

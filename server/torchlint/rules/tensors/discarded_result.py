@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.data.loaded_batches import loaded_element
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
@@ -71,7 +72,8 @@ class DiscardedResult(Rule):
 
     @on_node(ast.Expr)
     def check(self, statement: ast.Expr, unit: Unit) -> Iterator[Diagnosis]:
-        call = statement.value
+        listed = statement.value if isinstance(statement.value, ast.ListComp) else None
+        call = listed.elt if listed is not None else statement.value
         if not isinstance(call, ast.Call):
             return
         tensor = _operand_of_method(call, unit) or _operand_of_function(call, unit)
@@ -84,16 +86,26 @@ class DiscardedResult(Rule):
                 f"`.{_tail(call.func)}()` returns a new tensor, which is thrown away: only `{_tail(tensor.func)}` "
                 "works in place."
             )
+        target = tensor if listed is None else _only_source(listed)
         fixes = []
-        if isinstance(tensor, ast.Name) or (isinstance(tensor, ast.Attribute) and tensor.attr != "data"):
+        if isinstance(target, ast.Name) or (isinstance(target, ast.Attribute) and target.attr != "data"):
             fixes = [
                 FixPlan(
-                    f"Assign the result to `{shown}`",
+                    f"Assign the result to `{_short(target)}`",
                     "unsafe",
-                    lambda edit: edit.insert_before(call, f"{edit.source(tensor)} = "),
+                    lambda edit: edit.insert_before(statement.value, f"{edit.source(target)} = "),
                 )
             ]
         yield self.found(call, message, fixes=fixes)
+
+
+def _only_source(comprehension: ast.ListComp) -> ast.expr | None:
+    """What a comprehension makes a new list of, if it takes all elements of one thing."""
+    match comprehension.generators:
+        case [ast.comprehension(iter=source, ifs=[])]:
+            return source
+        case _:
+            return None
 
 
 def _operand_of_method(call: ast.Call, unit: Unit) -> ast.expr | None:
@@ -117,7 +129,7 @@ def _operand_of_method(call: ast.Call, unit: Unit) -> ast.expr | None:
         return tensor
     if kind is None or not kind.is_tensor:
         return None
-    if kind.proven or _is_no_container(facts):
+    if kind.proven or _is_no_container(facts) or loaded_element(unit.semantics, tensor, any_size=True) is not None:
         return tensor
     return tensor if isinstance(tensor, ast.Name) and _is_used_as_tensor(tensor, unit) else None
 
