@@ -12,17 +12,17 @@ from torchlint.idioms.training.modes import Forwards, is_from_elsewhere, is_with
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
-from torchlint.semantics.nodes import enclosing_function
+from torchlint.semantics.nodes import enclosing_class, enclosing_function
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 
 _ANY, _TRAINING, _LEFT, _FROZEN = "unknown", "training", "left in evaluation mode", "in evaluation mode from the start"
-_TRAINS = "trains"
+_TRAINS, _EVALUATES = "trains", "evaluates"
 _TABLE = Automaton(
     start=_ANY,
     moves={
         **{(state, modes.TRAIN): _ANY for state in (_FROZEN, _LEFT)},
-        (_ANY, _TRAINS): _TRAINING,
+        **{(_ANY, event): _TRAINING for event in (_TRAINS, _EVALUATES)},
         (_ANY, modes.EVAL): _FROZEN,
         (_TRAINING, modes.EVAL): _LEFT,
         **{(state, modes.UNKNOWN): _ANY for state in (_TRAINING, _LEFT, _FROZEN)},
@@ -125,11 +125,15 @@ class StuckInEvalMode(Rule):
             events = modes.mode_events(found, run.module)
 
             def classify(action: Action) -> tuple[str, ...]:
-                return (_TRAINS,) if action in trained else events(action)  # noqa: B023
+                if action in trained:  # noqa: B023
+                    return (_TRAINS,)
+                event = events(action)  # noqa: B023
+                apart = event == (modes.EVAL,) and _evaluates_apart(found, run, action)  # noqa: B023
+                return (_EVALUATES, *event) if apart else event
 
             for violation in violations(_TABLE, found.flow_for(classify), classify) if trained else ():
                 evaluation = violation.last(modes.EVAL)
-                loop = _carried_by(found, evaluation, violation) if evaluation is not None else None
+                loop = _carried_by(found, run, evaluation, violation) if evaluation is not None else None
                 if evaluation is None or loop is None or _is_restored(found, events, loop):
                     continue
                 if evaluation.node not in told:
@@ -142,15 +146,19 @@ class StuckInEvalMode(Rule):
         place = _in_loop(found, evaluation, loop)
         name = run.module.shown
         what = f"without its `{layer}`" if layer else "without dropout and batch statistics, if it has any"
-        message = f"`{name}` stays in evaluation mode: from the next iteration on it is trained {what}."
+        first = found.actions.index(evaluation) < found.actions.index(backward)
+        since = "it" if first else "from the next iteration on it"
+        message = f"`{name}` stays in evaluation mode: {since} is trained {what}."
         related: list[tuple[ast.AST, str]] = [(backward.node, "training goes on here")]
         if place is not evaluation.node:
             related.insert(0, (evaluation.node, "evaluation mode since here"))
         call = next((c for c in run.calls if enclosing_function(c.node) is enclosing_function(loop.node)), None)
         fixes = []
-        if call is not None and isinstance(call.node, ast.Call):
-            called = call.node.func
-            title = f"Insert `{ast.unparse(called)}.train()`"
+        called = ast.unparse(call.node.func) if call is not None and isinstance(call.node, ast.Call) else ""
+        if not called and name.startswith("self.") and _in_one_class(place, evaluation.node):
+            called = name
+        if called:
+            title = f"Insert `{called}.train()`"
             fixes.append(FixPlan(title, "unsafe", lambda edit: _insert(edit, called, place, evaluation, loop)))
         return self.found(place, message, related=related, fixes=fixes, severity=None if layer else Severity.WARNING)
 
@@ -165,15 +173,28 @@ def _is_trained(found: Training, run: Forwards, backward: Action) -> bool:
     )
 
 
-def _carried_by(found: Training, evaluation: Action, violation: Violation) -> Loop | None:
-    """The innermost loop that carries the mode from an evaluation to the backward pass of the next iteration.
+def _evaluates_apart(found: Training, run: Forwards, switch: Action) -> bool:
+    """Whether a module is switched by a function that evaluates it, and does nothing else: the mode is left by chance,
+    also where that comes before the first backward pass."""
+    calls = found.places[switch].calls
+    inside = [action for action in found.actions if calls and found.places[action].calls[: len(calls)] == calls]
+    return not any(map(is_backward, inside)) and any(
+        action in run.calls and is_without_grad(found.semantics, found.places[action].contexts) for action in inside
+    )
+
+
+def _carried_by(found: Training, run: Forwards, evaluation: Action, violation: Violation) -> Loop | None:
+    """The innermost loop that carries the mode from an evaluation to the backward pass of the next iteration, or the
+    one that trains after it.
 
     None where the evaluation comes first in the iteration: a loop over phases, each with its mode.
     """
-    if found.actions.index(evaluation) < found.actions.index(violation.action):
+    first = found.actions.index(evaluation) < found.actions.index(violation.action)
+    if first and not _evaluates_apart(found, run, evaluation):
         return None
     around = {loop.node for loop in found.places[evaluation].loops}
-    return next((loop for loop in reversed(violation.loops) if loop.node in around), None)
+    loop = next((loop for loop in reversed(violation.loops) if loop.node in around), None)
+    return loop if loop is not None or not first else next(iter(found.places[violation.action].loops), None)
 
 
 def _is_restored(found: Training, events: Callable[[Action], tuple[str, ...]], loop: Loop) -> bool:
@@ -192,9 +213,16 @@ def _in_loop(found: Training, evaluation: Action, loop: Loop) -> ast.AST:
     return next((call for call in calls if enclosing_function(call) is function), evaluation.node)
 
 
-def _insert(edit: Editor, module: ast.expr, place: ast.AST, evaluation: Action, loop: Loop) -> None:
+def _in_one_class(one: ast.AST, other: ast.AST) -> bool:
+    """Whether two places are in methods of one class, so that ``self`` is the same object in both."""
+    functions = enclosing_function(one), enclosing_function(other)
+    classes = {enclosing_class(function) for function in functions if function is not None}
+    return None not in functions and None not in classes and len(classes) == 1
+
+
+def _insert(edit: Editor, module: str, place: ast.AST, evaluation: Action, loop: Loop) -> None:
     """After the call that evaluates; where the evaluation is written out, at the head of the loop."""
-    text = f"{edit.source(module)}.train()"
+    text = f"{module}.train()"
     if place is not evaluation.node:
         edit.insert_statement_after(edit.statement_of(place), text)
     else:
