@@ -13,13 +13,19 @@ from torchlint.idioms.training.vocabulary import training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions, walk
-from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 
-_DDP = "torch.nn.parallel.DistributedDataParallel"
+_WRAPPERS = (
+    "torch.nn.parallel.DistributedDataParallel",
+    "torch.distributed.fsdp.FullyShardedDataParallel",
+)
+_WRAPPER_NAMES = frozenset(name.rpartition(".")[2] for name in _WRAPPERS)
+#: Samplers that know nothing of ranks.
+_WHOLE = ("torch.utils.data.RandomSampler", "torch.utils.data.SequentialSampler")
 #: What says that each rank loads its own part, or draws by its own seed.
 _BY_RANK = regex(r"rank|world|shard|replica|node|partition|local|hvd", re.IGNORECASE)
 
@@ -27,8 +33,9 @@ _BY_RANK = regex(r"rank|world|shard|replica|node|partition|local|hvd", re.IGNORE
 class MissingDistributedSampler(Rule):
     """## What it does
 
-    Reports a `DataLoader` without a sampler whose batches train a `DistributedDataParallel` model, where both are made
-    in the same program.
+    Reports a `DataLoader` whose batches train a `DistributedDataParallel` (or `FullyShardedDataParallel`) model, where
+    both are made in the same program and the loader has no sampler, or one that goes over the whole dataset
+    (`RandomSampler`).
 
     ## Why is this bad?
 
@@ -84,20 +91,23 @@ class MissingDistributedSampler(Rule):
     level = Level.WARNING
     summary = "Without a `DistributedSampler` each rank loads all of the data."
 
-    @on_flow("DataLoader", also=("backward",))
+    @on_flow("backward")
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        if not semantics.module.mentions_call("DistributedDataParallel") or _seeds_by_rank(semantics):
+        module = semantics.module
+        if not module.mentions_call("DataLoader") or not module.mentions_any_call(_WRAPPER_NAMES):
+            return
+        if _seeds_by_rank(semantics) or owned_duties(semantics, root.function) is not Duty.NONE:
             return
         found = training_of(semantics, root)
-        wrappers = {action.node for action in found.actions if action.verb == _DDP}
-        if not wrappers or owned_duties(semantics, root.function) is not Duty.NONE:
-            return
+        wrappers = {action.node for action in found.actions if action.verb in _WRAPPERS}
         for loop in (flow for flow in walk(root.flow) if isinstance(flow, Loop)):
             wrapper = _trained_wrapper(loop, wrappers, semantics)
             if wrapper is None or loop.iterable is None:
                 continue
             loaders = list(loaders_in(semantics, loop.iterable.node))
+            if wrapper not in wrappers:
+                loaders = [item for item in loaders if enclosing_function(item) is enclosing_function(wrapper)]
             if all(_is_plain(loader, semantics) for loader in loaders):
                 for loader in loaders:
                     if _is_beside(loader, wrapper) and not _is_prepared(found.actions, loader, semantics):
@@ -119,14 +129,19 @@ def _seeds_by_rank(semantics: Semantics) -> bool:
 
 
 def _trained_wrapper(loop: Loop, wrappers: set[ast.AST], semantics: Semantics) -> ast.AST | None:
-    """The call that wrapped the model which a loop calls and backpropagates."""
+    """The call that wrapped the model which a loop calls and backpropagates: of the same flow, or in the `__init__`
+    that made it."""
     inner = list(actions(loop.body))
     if not any(map(is_backward, inner)):
         return None
     for action in inner:
         if action.verb in ("()", "?") and action.receiver is not None:
             for value in _values(action.receiver.node, semantics):
-                if value in wrappers:
+                if value in wrappers or (
+                    isinstance(action.receiver.node, ast.Attribute)
+                    and isinstance(value, ast.Call)
+                    and semantics.is_named(value.func, *_WRAPPERS)
+                ):
                     return value
     return None
 
@@ -145,7 +160,8 @@ def _is_plain(loader: ast.Call, semantics: Semantics) -> bool:
     """Whether a loader certainly goes over the whole of a dataset on each rank."""
     if has_unknown_arguments(loader):
         return False
-    if loader_argument(loader, "sampler") is not None or loader_argument(loader, "batch_sampler") is not None:
+    sampler = loader_argument(loader, "sampler")
+    if loader_argument(loader, "batch_sampler") is not None or not _is_for_all(sampler, semantics):
         return False
     dataset = loader_argument(loader, "dataset")
     if dataset is None or not _is_indexed(loader, dataset, semantics):
@@ -154,10 +170,22 @@ def _is_plain(loader: ast.Call, semantics: Semantics) -> bool:
     return not any(_BY_RANK.search(ast.unparse(item)) for item in (loader, *made))
 
 
+def _is_for_all(sampler: ast.expr | None, semantics: Semantics) -> bool:
+    """Whether a sampler goes over the whole dataset, as that of a loader without one does."""
+    if sampler is None:
+        return True
+    made = constructions(semantics, sampler)
+    return made.complete and all(
+        semantics.is_named(call.func, *_WHOLE) and not _BY_RANK.search(ast.unparse(call)) for call in made.calls
+    )
+
+
 def _is_indexed(loader: ast.Call, dataset: ast.expr, semantics: Semantics) -> bool:
     """Whether a dataset is no iterable one, which would shard itself: shuffling, or its class, says so."""
     shuffle = loader_argument(loader, "shuffle")
     if shuffle is not None and semantics.literal(shuffle) is True:
+        return True
+    if loader_argument(loader, "sampler") is not None:
         return True
     owner = loaded_class(semantics, loader)
     if owner is not None:
