@@ -4,9 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from torchlint.idioms.values.invariants import loops_around, stays_the_same
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
-from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within
+from torchlint.semantics.class_facts import first_parameter
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within, position_of_parameter
 from torchlint.semantics.scopes import FunctionNode, dotted
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -15,14 +17,15 @@ from torchlint.syntax import parent_of
 #: Methods of a module that run for each batch.
 _PER_CALL = frozenset(("forward", "__call__", "training_step", "validation_step", "test_step", "predict_step"))
 _MEASURES = regex(r"(^|_)(test|bench|profil|measure|time|warm|autotune|repro)", re.IGNORECASE)
+_Loop = ast.For | ast.While | ast.ListComp | ast.SetComp | ast.GeneratorExp
 _RESETS = ("reset", "reset_code_caches")
 
 
 class CompileInLoop(Rule):
     """## What it does
 
-    Reports `torch.compile(...)` of one and the same thing in each iteration of a loop, and in methods that run for each
-    batch such as `forward`.
+    Reports `torch.compile(...)` of one and the same thing in each iteration of a loop, in methods that run for each
+    batch such as `forward`, and in functions that a loop calls and that keep nothing of it.
 
     ## Why is this bad?
 
@@ -89,9 +92,17 @@ class CompileInLoop(Rule):
                 "`__init__` or outside."
             )
             yield self.found(call, message)
+        elif function is not None and not _is_conditional(call, function):
+            calling = _loop_that_calls(function, call, semantics)
+            if calling is not None and not _resets(calling):
+                message = (
+                    f"`torch.compile({shown})` makes a new wrapper in each call of `{function.name}`, which a loop "
+                    "calls: compile once, outside."
+                )
+                yield self.found(call, message, related=[(calling, "calls it in each iteration")])
 
 
-def _loop_around(call: ast.Call) -> ast.For | ast.While | None:
+def _loop_around(call: ast.Call) -> _Loop | None:
     """The innermost loop of which each iteration comes by a call; None where a condition may keep it away."""
     child: ast.AST = call
     holder = parent_of(call)
@@ -103,18 +114,20 @@ def _loop_around(call: ast.Call) -> ast.For | ast.While | None:
                 return holder
             case ast.If() | ast.IfExp() | ast.BoolOp() | ast.Match() | ast.ExceptHandler():
                 return None
-            case ast.ListComp() | ast.GeneratorExp() | ast.DictComp() | ast.SetComp():
+            case ast.ListComp(elt=repeated) | ast.GeneratorExp(elt=repeated) | ast.SetComp(elt=repeated):
+                return holder if child is repeated else None
+            case ast.DictComp():
                 return None
         child, holder = holder, parent_of(holder)
     return None
 
 
-def _is_same_each_time(call: ast.Call, loop: ast.For | ast.While) -> bool:
+def _is_same_each_time(call: ast.Call, loop: _Loop) -> bool:
     """Whether nothing that a call is given can differ between two iterations of a loop."""
     inside = [node for item in _given(call) if not isinstance(item, ast.Lambda) for node in ast.walk(item)]
     if any(isinstance(node, ast.Call | ast.Await | ast.Yield | ast.Subscript) for node in inside):
         return False
-    if loop.body and isinstance(loop.body[-1], ast.Break | ast.Return):
+    if isinstance(loop, ast.For | ast.While) and isinstance(loop.body[-1], ast.Break | ast.Return):
         return False
     bound = _bound_in(loop, call)
     for item in _given(call):
@@ -129,7 +142,7 @@ def _given(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(item.value for item in call.keywords)]
 
 
-def _bound_in(loop: ast.For | ast.While, call: ast.Call) -> set[str]:
+def _bound_in(loop: _Loop, call: ast.Call) -> set[str]:
     """The names and attributes that a loop binds, but by the call itself."""
     own = parent_of(call)
     found: set[str] = set()
@@ -168,6 +181,60 @@ def _runs_for_each_batch(function: FunctionNode, semantics: Semantics) -> bool:
     if function.name in _PER_CALL:
         return semantics.is_module_class(owner)
     return function.name == "step" and "torch.optim.Optimizer" in semantics.ancestors(owner)
+
+
+def _loop_that_calls(function: FunctionNode, call: ast.Call, semantics: Semantics) -> ast.AST | None:
+    """The loop of the file in each iteration of which a function compiles the same thing, and drops the wrapper."""
+    if not _is_dropped(call, function) or _MEASURES.search(function.name):
+        return None
+    parameters = {item.arg: item for item in (*function.args.posonlyargs, *function.args.args)}
+    names = [node for item in _given(call) for node in ast.walk(item) if isinstance(node, ast.Name)]
+    calls = any(isinstance(node, ast.Call) for item in _given(call) for node in _outside_lambdas(item))
+    if calls or any(name.id not in parameters and _is_local(name, function) for name in names):
+        return None
+    for caller in semantics.callers(function):
+        loop = next((loop for loop in loops_around(caller)), None)
+        around = enclosing_function(caller)
+        if loop is None or (around is not None and _MEASURES.search(around.name)):
+            continue
+        used = [parameters[name.id] for name in names if name.id in parameters]
+        own = first_parameter(function) if enclosing_class(function) is not None else None
+        given = [argument(caller, position_of_parameter(item, function), item.arg) for item in used if item.arg != own]
+        if all(value is not None and stays_the_same(semantics, value, loop) for value in given):
+            return loop
+    return None
+
+
+def _outside_lambdas(item: ast.expr) -> Iterator[ast.AST]:
+    return iter(()) if isinstance(item, ast.Lambda) else ast.walk(item)
+
+
+def _is_local(name: ast.Name, function: FunctionNode) -> bool:
+    """Whether a function (but for the lambdas in it) binds a name that it reads here."""
+    return any(
+        isinstance(node, ast.Name) and node.id == name.id and not isinstance(node.ctx, ast.Load)
+        for node in nodes_within(function, ast.Name)
+    ) or any(
+        isinstance(node, ast.FunctionDef) and node.name == name.id for node in nodes_within(function, ast.FunctionDef)
+    )
+
+
+def _is_dropped(call: ast.Call, function: FunctionNode) -> bool:
+    """Whether a function only calls what it has compiled: it is not given to anybody else."""
+    match parent_of(call):
+        case ast.Call(func=called) if called is call:
+            return True
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            uses = [node for node in nodes_within(function, ast.Name) if isinstance(node, ast.Name) and node.id == name]
+            read = [use for use in uses if isinstance(use.ctx, ast.Load)]
+            return len(read) < len(uses) and bool(read) and all(_is_called(use) for use in read)
+        case _:
+            return False
+
+
+def _is_called(use: ast.Name) -> bool:
+    holder = parent_of(use)
+    return isinstance(holder, ast.Call) and holder.func is use
 
 
 def _is_conditional(call: ast.Call, function: FunctionNode) -> bool:
