@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchlint.idioms.training.replicas import is_ddp, is_in_no_sync
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_method
 from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -15,13 +15,14 @@ _CUT = frozenset(("detach", "item", "tolist", "numpy", "data"))
 
 _NO_GRAD = ("torch.no_grad", "torch.inference_mode")
 _LONGEST_CHAIN = 8
+_ASSIGNMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 
 
 class ForwardBypassesDdp(Rule):
     """## What it does
 
-    Reports `ddp.module(x)` and `ddp.module.forward(x)`, where `ddp` is a `DistributedDataParallel`, if what it gives is
-    backpropagated in the same function.
+    Reports `ddp.module(x)`, `ddp.module.forward(x)`, and a call of a name that was bound to `ddp.module`, where `ddp`
+    is a `DistributedDataParallel`, if what it gives is backpropagated in the same function or in a caller.
 
     ## Why is this bad?
 
@@ -75,12 +76,29 @@ class ForwardBypassesDdp(Rule):
                 pass
             case _:
                 return
+        if is_ddp(unit.semantics, wrapper):
+            yield from self._check(call, wrapper, unit)
+
+    @on_assignment(to=(ast.Name,), of=(ast.Attribute,))
+    def check_alias(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute(attr="module", value=wrapper)):
+                pass
+            case _:
+                return
+        if not is_ddp(unit.semantics, wrapper):
+            return
+        for call in unit.all(ast.Call):
+            if not isinstance(call.func, ast.Name) or call.func.id != name:
+                continue
+            if any(definition.node is statement for definition in unit.semantics.definitions(call.func)):
+                yield from self._check(call, wrapper, unit)
+
+    def _check(self, call: ast.Call, wrapper: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        if not is_ddp(semantics, wrapper) or is_in_no_sync(call) or _reduces_itself(semantics):
+        if is_in_no_sync(call) or _reduces_itself(semantics) or _is_without_grad(call, semantics):
             return
-        if _is_without_grad(call, semantics):
-            return
-        backward = _backward_of(call, unit)
+        backward = _backward_of(call, unit) or _backward_in_caller(call, semantics)
         if backward is None:
             return
         shown = ast.unparse(wrapper)
@@ -114,38 +132,69 @@ def _is_without_grad(call: ast.Call, semantics: Semantics) -> bool:
 def _backward_of(call: ast.Call, unit: Unit) -> ast.Call | None:
     """The backward pass of the same function that a call's result reaches through names."""
     function = enclosing_function(call)
+    calls = nodes_within(function, ast.Call) if function is not None else unit.all(ast.Call)
+    assignments = nodes_within(function, *_ASSIGNMENTS) if function is not None else unit.all(*_ASSIGNMENTS)
+    return _Reached(call, assignments, unit.semantics).backward(calls)
 
-    def around(*types: type[ast.AST]) -> list[ast.AST]:
-        return list(nodes_within(function, *types) if function is not None else unit.all(*types))
 
-    def carries(value: ast.expr) -> bool:
+def _backward_in_caller(call: ast.Call, semantics: Semantics) -> ast.Call | None:
+    """The backward pass in a caller of the function that returns a call's result (``loss = self.compute_loss(batch)``,
+    then ``loss.backward()``)."""
+    function = enclosing_function(call)
+    if function is None:
+        return None
+    reached = _Reached(call, nodes_within(function, *_ASSIGNMENTS), semantics)
+    if not any(map(reached.carries, semantics.returned_values(function))):
+        return None
+    for outer in semantics.callers(function):
+        caller = enclosing_function(outer)
+        if caller is None or caller is function or _is_without_grad(outer, semantics) or is_in_no_sync(outer):
+            continue
+        found = _Reached(outer, nodes_within(caller, *_ASSIGNMENTS), semantics)
+        backward = found.backward(nodes_within(caller, ast.Call))
+        if backward is not None:
+            return backward
+    return None
+
+
+class _Reached:
+    """The assignments of a function that hold the result of a call, with its graph."""
+
+    def __init__(self, call: ast.Call, assignments: Iterable[ast.AST], semantics: Semantics) -> None:
+        self._call = call
+        self._semantics = semantics
+        self._statements: set[ast.AST] = set()
+        candidates = list(assignments)
+        for _ in range(_LONGEST_CHAIN):
+            found = [item for item in candidates if item not in self._statements and self._is_reached(item)]
+            if not found:
+                break
+            self._statements.update(found)
+
+    def _is_reached(self, statement: ast.AST) -> bool:
+        value = getattr(statement, "value", None)
+        if value is None:
+            return False
+        return self.carries(value) or _adds_to_reached(statement, self._statements, self._semantics)
+
+    def carries(self, value: ast.expr) -> bool:
         """Whether an expression holds the call, or a name that is bound to what it gave, with its graph."""
         for node in ast.walk(value):
-            holds = node is call or (isinstance(node, ast.Name) and _is_bound_by(node, reached, unit.semantics))
+            holds = node is self._call or (
+                isinstance(node, ast.Name) and _is_bound_by(node, self._statements, self._semantics)
+            )
             if holds and not _is_cut(node, value):
                 return True
         return False
 
-    reached: set[ast.AST] = set()
-    assignments = around(ast.Assign, ast.AugAssign, ast.AnnAssign)
-    for _ in range(_LONGEST_CHAIN):
-        found = [
-            statement
-            for statement in assignments
-            if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign)
-            and statement not in reached
-            and statement.value is not None
-            and (carries(statement.value) or _adds_to_reached(statement, reached, unit.semantics))
-        ]
-        if not found:
-            break
-        reached.update(found)
-    for other in around(ast.Call):
-        match other:
-            case ast.Call(func=ast.Attribute(attr="backward", value=value), args=given):
-                if carries(value) or any(map(carries, given)):
-                    return other
-    return None
+    def backward(self, calls: Iterable[ast.AST]) -> ast.Call | None:
+        """The first backward pass of what carries the result."""
+        for other in calls:
+            match other:
+                case ast.Call(func=ast.Attribute(attr="backward", value=value), args=given):
+                    if self.carries(value) or any(map(self.carries, given)):
+                        return other
+        return None
 
 
 def _is_bound_by(name: ast.Name, statements: set[ast.AST], semantics: Semantics) -> bool:
