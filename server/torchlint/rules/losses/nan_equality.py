@@ -4,15 +4,18 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_operation
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_operation
+from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.nodes import shortened
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.unit import Unit
 
 
 class NanEquality(Rule):
     """## What it does
 
-    Reports a comparison with NaN: `x == torch.nan`, `x != float("nan")`.
+    Reports a comparison with NaN: `x == torch.nan`, `x != float("nan")`, `torch.eq(x, math.nan)`.
 
     ## Why is this bad?
 
@@ -40,8 +43,8 @@ class NanEquality(Rule):
 
     ## Exceptions
 
-    `x != x`, which is true for NaN. `math.nan`, `numpy.nan` and `float("nan")` are reported where the other side is a
-    tensor; `torch.nan` always.
+    `x != x`, which is true for NaN. What is known to be an array, a text or the like is left alone, unless it is
+    compared with `torch.nan`.
 
     ## References
 
@@ -57,19 +60,45 @@ class NanEquality(Rule):
     @on_operation(ast.Eq, ast.NotEq)
     def check(self, node: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
         equal = isinstance(node.ops[0], ast.Eq)
-        for nan, value in ((node.comparators[0], node.left), (node.left, node.comparators[0])):
-            kind = unit.semantics.kind(value) if _is_nan(nan, unit) else None
-            is_tensor = kind is not None and kind.is_tensor
-            if not is_tensor and not unit.semantics.is_named(nan, "torch.nan"):
+        yield from self._check(node, node.left, node.comparators[0], equal, unit)
+
+    @on_call("torch.eq", "torch.ne", "torch.not_equal")
+    def check_function(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        if len(call.args) == 2:
+            yield from self._check(call, call.args[0], call.args[1], last_name(call.func) == "eq", unit)
+
+    @on_method("eq", "ne", "not_equal")
+    def check_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        match call:
+            case ast.Call(func=ast.Attribute(value=value, attr=name), args=[other]) if not unit.semantics.names(
+                call.func
+            ):
+                yield from self._check(call, value, other, name == "eq", unit)
+
+    def _check(self, node: ast.expr, left: ast.expr, right: ast.expr, equal: bool, unit: Unit) -> Iterator[Diagnosis]:
+        for nan, value in ((right, left), (left, right)):
+            if not _is_nan(nan, unit) or _is_nan(value, unit):
+                continue
+            kind = unit.semantics.kind(value)
+            known_other = kind is not None and not kind.is_tensor and kind.what is not What.NUMBER
+            if known_other and not unit.semantics.is_named(nan, "torch.nan"):
                 continue
             answer = "false" if equal else "true"
-            message = f"`{ast.unparse(node)}` is always {answer}: NaN is equal to nothing."
-            yield self.found(node, message, fixes=[_plan(node, value, equal)] if is_tensor else [])
+            message = f"`{shortened(node, 60)}` is always {answer}: NaN is equal to nothing."
+            yield self.found(node, message, fixes=_plans(node, value, equal, kind))
             return
 
 
-def _plan(node: ast.Compare, value: ast.expr, equal: bool) -> FixPlan:
-    return FixPlan("Use `torch.isnan`", "unsafe", lambda edit: _use_isnan(edit, node, value, equal))
+def _plans(node: ast.expr, value: ast.expr, equal: bool, kind: Kind | None) -> list[FixPlan]:
+    if kind is None or not (kind.is_tensor or kind.what is What.NUMBER):
+        return []
+    function, negation = ("torch.isnan", "~") if kind.is_tensor else ("math.isnan", "not ")
+
+    def ask(edit: Editor) -> None:
+        call = f"{edit.spell(function)}({edit.source(value)})"
+        edit.replace(node, call if equal else negation + call)
+
+    return [FixPlan(f"Use `{function}`", "unsafe", ask)]
 
 
 def _is_nan(expression: ast.expr, unit: Unit) -> bool:
@@ -81,8 +110,3 @@ def _is_nan(expression: ast.expr, unit: Unit) -> bool:
             return isinstance(value, str) and value.strip("+-").lower() == "nan"
         case _:
             return False
-
-
-def _use_isnan(edit: Editor, node: ast.Compare, value: ast.expr, equal: bool) -> None:
-    call = f"{edit.spell('torch.isnan')}({edit.source(value)})"
-    edit.replace(node, call if equal else f"~{call}")
