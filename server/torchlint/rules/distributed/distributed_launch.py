@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.regex import regex
-from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_reference
+from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_node, on_reference
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -84,6 +84,13 @@ class DistributedLaunch(Rule):
         if semantics.is_named(expression, _LAUNCH) and not in_version_fallback(semantics, expression):
             yield self.found(
                 expression, "`torch.distributed.launch` is deprecated and will be removed: use `torchrun`."
+            )
+
+    @on_node(ast.ImportFrom)
+    def check_import(self, statement: ast.ImportFrom, unit: Unit) -> Iterator[Diagnosis]:
+        if statement.module == _LAUNCH and not in_version_fallback(unit.semantics, statement):
+            yield self.found(
+                statement, "`torch.distributed.launch` is deprecated and will be removed: use `torch.distributed.run`."
             )
 
     @on_call(*_RUNNERS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.frozen import dataclass
-from torchlint.idioms.data.samplers import distributed_samplers, loaders_in
+from torchlint.idioms.data.samplers import SAMPLERS, distributed_samplers, loaders_in
 from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
@@ -47,7 +47,7 @@ class MissingSetEpoch(Rule):
     """## What it does
 
     Reports a `DistributedSampler` whose loader is iterated again and again in a file in which nothing calls
-    `set_epoch`.
+    `set_epoch`, or only that of other samplers.
 
     ## Why is this bad?
 
@@ -109,9 +109,12 @@ class MissingSetEpoch(Rule):
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         module = semantics.module
-        if not module.mentions_call("DistributedSampler") or module.mentions_call("set_epoch"):
+        if not module.mentions_call("DistributedSampler"):
             return
-        if module.reads_attribute("set_epoch") or owned_duties(semantics, root.function) is not Duty.NONE:
+        told = _samplers_told(semantics)
+        if told is None or (not told and module.reads_attribute("set_epoch")):
+            return
+        if owned_duties(semantics, root.function) is not Duty.NONE:
             return
         trains = training_of(semantics, root).trains
         for found in _passes(root.flow, (), ()):
@@ -122,7 +125,7 @@ class MissingSetEpoch(Rule):
                 samplers = [
                     item
                     for item in distributed_samplers(semantics, loader)
-                    if _shuffles(item, semantics) and not _is_made_in(loop, item)
+                    if item not in told and _shuffles(item, semantics) and not _is_made_in(loop, item)
                 ]
                 if samplers and not _escapes(loop.body, loader, samplers, semantics):
                     for sampler in samplers:
@@ -139,6 +142,17 @@ class MissingSetEpoch(Rule):
             text = f"{spelled[0]}.set_epoch({spelled[1]})"
             fixes.append(FixPlan(f"Insert `{text}`", "unsafe", lambda edit: _insert(edit, loop.node, text)))
         return self.found(sampler, message, related=related, fixes=fixes)
+
+
+def _samplers_told(semantics: Semantics) -> set[ast.Call] | None:
+    """The samplers whose ``set_epoch`` the file calls; None where it calls that of anything else, maybe of any."""
+    told: set[ast.Call] = set()
+    for call in semantics.module.calls_of("set_epoch"):
+        made = constructions(semantics, call.func.value if isinstance(call.func, ast.Attribute) else None)
+        if not made.complete or not all(semantics.is_named(item.func, *SAMPLERS) for item in made.calls):
+            return None
+        told.update(made.calls)
+    return told
 
 
 def _passes(flow: Flow, loops: tuple[Loop, ...], contexts: tuple[Within, ...]) -> Iterator[_Pass]:
