@@ -106,7 +106,8 @@ class CompileGraphBreak(Rule):
             return
         start = _decorated(expression) if call is None else _decorated(call)
         if start is None and call is not None:
-            start = function_run_by(argument(call, 0, "model"), semantics)
+            subject = argument(call, 0, "model")
+            start = function_run_by(subject, semantics) or _forward_kept(subject, call, semantics)
         if start is not None:
             yield from self._breaks(start, call, expression, semantics)
 
@@ -134,6 +135,18 @@ class CompileGraphBreak(Rule):
                 effect = "cannot be traced, and raises under `fullgraph=True`" if full else "breaks the compiled graph"
                 message = f"`{shown}` {effect}: {found.why}."
                 yield self.found(found.node, message, related=[(place, f"`{start.name}` is compiled here")])
+
+
+def _forward_kept(subject: ast.expr | None, call: ast.Call, semantics: Semantics) -> FunctionNode | None:
+    """The ``forward`` behind ``self.model = torch.compile(self.model)``, of what the attribute was before."""
+    owner = semantics.class_of_self(subject.value) if isinstance(subject, ast.Attribute) else None
+    if owner is None or not isinstance(subject, ast.Attribute):
+        return None
+    writes = semantics.module.attribute_writes(owner, subject.attr)
+    before = [semantics.kind(write.value) for write in writes if write.value is not call]
+    kind = before[0] if len(before) == 1 else None
+    node = kind.class_node if kind is not None and kind.is_module else None
+    return semantics.find_method(node, "forward") if node is not None else None
 
 
 def _decorated(expression: ast.expr) -> FunctionNode | None:
