@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from enum import Enum
+from dataclasses import replace
 
 from torchlint.frozen import dataclass
+from torchlint.idioms.modules.container_parts import (
+    GROWING,
+    Sort,
+    built_by,
+    display_of,
+    elements_of,
+    growth_of,
+    sort_of,
+)
 from torchlint.semantics.classes import ClassView, self_attributes
-from torchlint.semantics.nodes import contains, enclosing_function, nodes_within, statement_of
+from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
-_GROWING = frozenset({"append", "extend", "insert", "update", "setdefault", "appendleft"})
 #: Builtins that only look at what they are given.
 _LOOKING = frozenset(
     {"len", "range", "enumerate", "zip", "reversed", "print", "isinstance", "any", "all", "id", "repr"}
 )
-
-
-class Sort(Enum):
-    """What sort of container it is."""
-
-    LIST = "list"
-    TUPLE = "tuple"
-    DICT = "dict"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,25 +57,25 @@ def plain_containers(view: ClassView) -> Iterator[PlainContainer]:
 
 def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> PlainContainer | None:
     semantics = view.semantics
-    writes = [write for write in view.writes(name) if not write.augmented]
+    writes = [_straight(write) for write in view.writes(name) if not write.augmented]
     if not any(_may_be_container(write.value, semantics) for write in writes):
         return None
     written = [write for write in writes if _outer_method(write.statement) in making and not _is_none(write.value)]
     if not written or any(write.path for write in written):
         return None
-    plain = [write for write in written if _sort_of(write.value, semantics) is not None]
+    plain = [write for write in written if sort_of(write.value, semantics) is not None]
     if not plain or not all(write in plain or _leaves_plain(write, name, plain[-1], making) for write in writes):
         return None
     last, written = plain[-1], plain
-    sort = _sort_of(last.value, semantics)
-    display = _display(last.value, semantics)
+    sort = sort_of(last.value, semantics)
+    display = display_of(last.value, semantics)
     if sort is None or display is None:
         return None
     local = last.value if isinstance(last.value, ast.Name) else None
     growth: list[ast.AST] = []
     for method in making:
         for use in _uses(name, local, last, method):
-            growing = _growth_of(use)
+            growing = growth_of(use)
             if growing is not None:
                 if not any(_are_exclusive(statement_of(growing), write.statement) for write in written):
                     growth.append(growing)
@@ -83,8 +83,17 @@ def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> P
                 return None
     elements: list[ast.expr | None] = []
     for value in [write.value for write in written] + list(growth):
-        elements += _elements(value, semantics)
+        elements += elements_of(value, semantics)
+    for write in written:
+        built = built_by(write.value, semantics)
+        growth += built.growth if built is not None else ()
     return PlainContainer(name, sort, last, display, tuple(sorted(growth, key=_line)), tuple(elements))
+
+
+def _straight(write: AttributeWrite) -> AttributeWrite:
+    """A write with the part of a tuple that it takes for its value: ``self.a, self.b = [...], [...]``."""
+    value = element_of(write.value, write.path) if write.path and write.value is not None else None
+    return write if value is None else replace(write, value=value, path=())
 
 
 def _may_be_container(value: ast.expr | None, semantics: Semantics) -> bool:
@@ -153,21 +162,6 @@ def _uses(name: str, local: ast.Name | None, write: AttributeWrite, method: Func
                 yield inner
 
 
-def _growth_of(use: ast.expr) -> ast.AST | None:
-    """The call or assignment that puts something into the container at this use of it."""
-    parent = parent_of(use)
-    match parent:
-        case ast.Attribute(attr=method) if method in _GROWING:
-            call = parent_of(parent)
-            return call if isinstance(call, ast.Call) and call.func is parent else None
-        case ast.Subscript(value=value, ctx=ast.Store()) if value is use:
-            return parent_of(parent)
-        case ast.AugAssign(target=target) if target is use:
-            return parent
-        case _:
-            return None
-
-
 def _only_looks(use: ast.expr, write: AttributeWrite) -> bool:
     """Whether a use neither keeps the container or its elements nor gives them away."""
     if isinstance(use.ctx, ast.Store | ast.Del):  # type: ignore[attr-defined]
@@ -213,7 +207,7 @@ def _hands_on(use: ast.expr) -> bool:
         given = (*call.args, *(keyword.value for keyword in call.keywords))
         if any(isinstance(item, ast.Name) and item.id in names for item in given):
             called = last_name(call.func)
-            if called[:1].isupper() or called in _GROWING:
+            if called[:1].isupper() or called in GROWING:
                 return True
     return False
 
@@ -223,107 +217,13 @@ def _holder_of_call(method: ast.Attribute) -> ast.AST | None:
     return parent_of(call) if call is not None else None
 
 
-def _sort_of(value: ast.expr | None, semantics: Semantics) -> Sort | None:
-    display = _display(value, semantics)
-    match display:
-        case ast.List() | ast.ListComp():
-            return Sort.LIST
-        case ast.Tuple():
-            return Sort.TUPLE
-        case ast.Dict() | ast.DictComp():
-            return Sort.DICT
-        case ast.BinOp(op=ast.Mult(), left=left, right=right):
-            return _sort_of(left, semantics) or _sort_of(right, semantics)
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            sort = _sort_of(left, semantics)
-            return sort if sort is _sort_of(right, semantics) else None
-        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict" as made)):
-            return Sort(made)
-        case ast.Call() if semantics.is_named(display.func, "collections.OrderedDict", "collections.defaultdict"):
-            return Sort.DICT
-        case _:
-            return None
-
-
-def _display(value: ast.expr | None, semantics: Semantics) -> ast.expr | None:
-    """The expression that makes the container that a value is; the first one where ``+=`` adds to it later."""
-    if not isinstance(value, ast.Name):
-        return value
-    made: set[ast.expr | None] = set()
-    queue = list(semantics.definitions(value))
-    seen: set[ast.AST] = set()
-    while queue:
-        definition = queue.pop()
-        if definition.node in seen:
-            continue
-        seen.add(definition.node)
-        if definition.kind is Binding.AUGMENTED and isinstance(definition.node, ast.AugAssign):
-            target = definition.node.target
-            queue += semantics.definitions(target) if isinstance(target, ast.Name) else ()
-        elif definition.kind is Binding.ASSIGNMENT and not definition.path:
-            made.add(definition.value)
-        else:
-            return None
-    only = made.pop() if len(made) == 1 else None
-    return None if isinstance(only, ast.Name) else only
-
-
-def _elements(value: ast.AST | None, semantics: Semantics) -> Iterator[ast.expr | None]:
-    """What an expression or statement puts into a container."""
-    match value:
-        case ast.Name():
-            display = _display(value, semantics)
-            if display is not None:
-                yield from _elements(display, semantics)
-            else:
-                yield value
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            for element in elements:
-                yield from _element(element, semantics)
-        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.DictComp(value=element):
-            yield from _element(element, semantics)
-        case ast.Dict(values=values):
-            for element in values:
-                yield from _element(element, semantics)
-        case ast.BinOp(op=ast.Mult(), left=left, right=right):
-            yield from _elements(left if _sort_of(left, semantics) is not None else right, semantics)
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            yield from _elements(left, semantics)
-            yield from _elements(right, semantics)
-        case ast.Call(func=ast.Attribute(attr="append" | "insert" | "setdefault" | "appendleft"), args=[*_, element]):
-            yield from _element(element, semantics)
-        case ast.Call(func=ast.Attribute(attr="extend" | "update"), args=[given]):
-            yield from _elements(given, semantics)
-        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict")) | ast.Call(func=ast.Name(id="OrderedDict")):
-            for item in value.args:
-                yield from _elements(item, semantics)
-            for keyword in value.keywords:
-                yield from _element(keyword.value, semantics)
-        case ast.AugAssign(value=given):
-            yield from _elements(given, semantics)
-        case ast.Assign(value=element):
-            yield from _element(element, semantics)
-        case _:
-            yield None
-
-
-def _element(element: ast.expr, semantics: Semantics) -> Iterator[ast.expr | None]:
-    """An element, or the elements of one that is a container itself."""
-    if isinstance(element, ast.Starred):
-        yield from _elements(element.value, semantics)
-    elif isinstance(element, ast.List | ast.Tuple | ast.ListComp | ast.Dict | ast.DictComp):
-        yield from _elements(element, semantics)
-    else:
-        yield element
-
-
 def _line(node: ast.AST) -> int:
     return getattr(node, "lineno", 0)
 
 
-def is_given_elsewhere(element: ast.Name, container: PlainContainer) -> bool:
+def is_given_elsewhere(element: ast.Name, container: PlainContainer, semantics: Semantics) -> bool:
     """Whether a local variable that is put into a container is also stored on ``self`` or given to another call, so
-    that it may be registered there."""
+    that it may be registered there; filling it with numbers (``nn.init.normal_(weight)``) does not."""
     function = enclosing_function(element)
     if function is None:
         return False
@@ -336,6 +236,8 @@ def is_given_elsewhere(element: ast.Name, container: PlainContainer) -> bool:
         if isinstance(parent, ast.Starred | ast.keyword):
             parent = parent_of(parent)
         if isinstance(parent, ast.Call) and parent.func is not node and id(parent) not in own:
+            if semantics.name(parent.func).startswith("torch.nn.init."):
+                continue
             return True
         if isinstance(parent, ast.Assign) and parent.value is node and id(parent) not in own:
             return True

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes import Editor
+from torchlint.idioms.modules.container_parts import Sort
 from torchlint.idioms.modules.module_state import State, state_of
-from torchlint.idioms.modules.plain_containers import PlainContainer, Sort, is_given_elsewhere, plain_containers
+from torchlint.idioms.modules.plain_containers import PlainContainer, is_given_elsewhere, plain_containers
 from torchlint.idioms.surroundings.stated import comments_around, count_of_comments, is_stated
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
@@ -239,7 +240,7 @@ def _hidden_elements(container: PlainContainer, semantics: Semantics) -> list[tu
         if element is None or kind is None or not _keeps_something(kind, semantics):
             continue
         if isinstance(element, ast.Attribute) or (
-            isinstance(element, ast.Name) and is_given_elsewhere(element, container)
+            isinstance(element, ast.Name) and is_given_elsewhere(element, container, semantics)
         ):
             continue
         found.append((element, kind))
@@ -372,7 +373,9 @@ def _wrap(edit: Editor, container: PlainContainer, name: str, view: ClassView) -
     assert value is not None
     spelling = edit.spell(name)
     match value:
-        case ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Call(args=[], keywords=[]):
+        case ast.List(elts=[]) | ast.Dict(keys=[]):
+            edit.replace(value, f"{spelling}()")
+        case ast.Call(args=[], keywords=[]) if last_name(value.func) in ("list", "tuple", "dict", "OrderedDict"):
             edit.replace(value, f"{spelling}()")
         case ast.BinOp(op=ast.Mult(), left=ast.List(elts=[element]), right=count) if isinstance(element, ast.Call):
             repeated = f"[{edit.source(element)} for _ in range({edit.source(count)})]"
