@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from torchlint.idioms.surroundings.stated import is_stated
+from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.nodes import is_static, nodes_within
@@ -12,13 +15,17 @@ from torchlint.syntax import parent_of
 
 #: What a call that sets the mode is spelled like.
 _MODE_CALLS = frozenset({"train", "eval", "apply", "modules", "children", "named_modules", "named_children"})
+#: What says that a mode is kept on purpose.
+_KEPT = regex(
+    r"\b(?:not? (?:\w+ )?chang\w*|fr[eo]+ze?\w*|disabl\w*|always|keep\w*|ignor\w*|fixed|no-?op)\b", re.IGNORECASE
+)
 
 
 class TrainMethodOverridden(Rule):
     """## What it does
 
     Reports modules whose `train` or `eval` means something else than in `nn.Module`: it needs other arguments (often a
-    data loader), or it never sets the mode.
+    data loader), or it never sets the mode, or freezes a part and forgets the rest.
 
     ## Why is this bad?
 
@@ -65,7 +72,8 @@ class TrainMethodOverridden(Rule):
     ## Exceptions
 
     A `train(self, mode=True)` that calls `super().train(mode)`, sets `self.training`, or passes the mode on to the
-    modules inside: freezing batch normalisation that way is common and right.
+    modules inside: freezing batch normalisation that way is common and right. One that only returns `self` and
+    says why.
 
     ## References
 
@@ -81,7 +89,9 @@ class TrainMethodOverridden(Rule):
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         for name in ("train", "eval"):
             method = view.method(name)
-            if method is None or method.decorator_list or is_static(method) or isinstance(method, ast.AsyncFunctionDef):
+            if method is None or is_static(method) or isinstance(method, ast.AsyncFunctionDef):
+                continue
+            if not all(_is_without_grad(decorator, view) for decorator in method.decorator_list):
                 continue
             problem = _problem(method, view)
             if problem is not None:
@@ -100,6 +110,8 @@ def _problem(method: FunctionNode, view: ClassView) -> str | None:
         return f"needs `{needed[0]}`: `train()` is called without arguments, and `eval()` gives it `False` for that."
     if allowed and not _accepts_mode(method) and view.semantics.find_method(view.node, "eval") is None:
         return "takes no mode: `eval()`, and `train()` of a module that holds this one, give it one and raise."
+    if allowed and _freezes_a_part(method, view):
+        return "passes its mode on to nothing: `eval()` leaves all but the part that is frozen in training mode."
     if _is_empty(method) or _sets_mode(method, view):
         return None
     return "never sets the mode: dropout and batch normalisation stay as they were."
@@ -126,14 +138,65 @@ def _is_mode(parameter: ast.arg) -> bool:
     return annotated or any(word in parameter.arg.lower() for word in ("mode", "train", "is_", "flag"))
 
 
+def _is_without_grad(decorator: ast.expr, view: ClassView) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return view.semantics.is_named(called, "torch.no_grad", "torch.inference_mode")
+
+
 def _is_empty(method: FunctionNode) -> bool:
-    """Whether a method has no body of its own, or only raises."""
+    """Whether a method has no body of its own, only raises, or says that it keeps the mode and returns `self`."""
     rest = [
         statement
         for statement in method.body
         if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
     ]
-    return not rest or isinstance(rest[0], ast.Raise)
+    keeps = len(rest) == 1 and isinstance(rest[0], ast.Return) and is_stated(rest[0], _KEPT)
+    return not rest or keeps or isinstance(rest[0], ast.Raise)
+
+
+def _freezes_a_part(method: FunctionNode, view: ClassView) -> bool:
+    """Whether a ``train(mode)`` reads no mode and only calls ``eval()`` of some modules of the class, others not."""
+    arguments = [*method.args.posonlyargs, *method.args.args]
+    if len(arguments) != 2 or method.args.vararg or method.args.kwarg:
+        return False
+    frozen: set[str] = set()
+    chosen = False
+    for node in nodes_within(method, ast.Name, ast.Attribute, ast.Call):
+        match node:
+            case ast.Name(id=name) if name in (arguments[1].arg, "super"):
+                return False
+            case ast.Attribute(attr="training" | "__dict__"):
+                return False
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=holder, attr=name), attr="eval"), args=[]):
+                if view.semantics.class_of_self(holder) is None:
+                    return False
+                frozen.add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name() as layer, attr="eval"), args=[]):
+                if not _is_chosen(layer, node):
+                    return False
+                chosen = True
+            case ast.Call(func=ast.Attribute(attr="modules" | "named_modules" | "children" | "named_children")):
+                pass
+            case ast.Call(func=ast.Name(id="isinstance")):
+                pass
+            case ast.Call():
+                return False
+    kinds = ((name, view.semantics.attribute_kind(view.node, name)) for name in view.attributes)
+    others = [name for name, kind in kinds if name not in frozen and kind is not None and kind.is_module]
+    return chosen or bool(frozen and others)
+
+
+def _is_chosen(layer: ast.Name, call: ast.Call) -> bool:
+    """Whether a call is made only where its layer is of a certain class."""
+    statement = parent_of(call)
+    branch = parent_of(statement) if isinstance(statement, ast.Expr) else None
+    if not isinstance(branch, ast.If) or statement not in branch.body:
+        return False
+    match branch.test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), _]):
+            return name == layer.id
+        case _:
+            return False
 
 
 def _sets_mode(method: FunctionNode, view: ClassView) -> bool:
