@@ -9,6 +9,7 @@ from torchlint.idioms.values.devices import device_evidence
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument, has_unknown_arguments
 from torchlint.semantics.semantics import Semantics
+from torchlint.syntax import parent_of
 from torchlint.torch_api import factory_facts
 
 #: The methods that convert to one dtype, and which.
@@ -80,8 +81,13 @@ def conversion_of(call: ast.Call, semantics: Semantics) -> Conversion | None:
 
 
 def _is_dtype(expression: ast.expr, semantics: Semantics) -> bool:
+    """Whether an argument is a dtype: by its kind, as the ``.dtype`` of something, or as what is given for ``dtype=``."""
     kind = semantics.kind(expression)
-    return kind is not None and kind.what is What.DTYPE and kind.proven
+    if kind is not None and (kind.proven or kind.what is not What.DTYPE):
+        return kind.what is What.DTYPE and kind.proven
+    holder = parent_of(expression)
+    is_named = isinstance(holder, ast.keyword) and holder.arg == "dtype"
+    return is_named or (isinstance(expression, ast.Attribute) and expression.attr == "dtype")
 
 
 def means_the_same(factory: ast.Call, conversion: Conversion, semantics: Semantics) -> bool:

@@ -13,6 +13,7 @@ from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, childr
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import nodes_within
 from torchlint.semantics.unit import Root, Unit
+from torchlint.syntax import parent_of
 
 _CALLS = {
     "torch.cuda.empty_cache": "waits for the GPU and gives memory back that the next step has to allocate again",
@@ -180,4 +181,8 @@ def _remove(edit: Editor, call: ast.AST) -> None:
     statement = edit.statement_of(call)
     if not isinstance(statement, ast.Expr) or statement.value is not call:
         raise FixImpossible("its value is used")
-    edit.remove_statement(statement)
+    match parent_of(statement):
+        case ast.If(test=test, body=[_], orelse=[]) as branch if _only_asks_for_device(test):
+            edit.remove_statement(branch)
+        case _:
+            edit.remove_statement(statement)
