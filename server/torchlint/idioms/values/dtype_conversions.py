@@ -81,7 +81,7 @@ def conversion_of(call: ast.Call, semantics: Semantics) -> Conversion | None:
 
 
 def _is_dtype(expression: ast.expr, semantics: Semantics) -> bool:
-    """Whether an argument is a dtype: by its kind, as the ``.dtype`` of something, or as what is given for ``dtype=``."""
+    """Whether an argument is a dtype: by its kind, as the ``.dtype`` of something, or as what ``dtype=`` is given."""
     kind = semantics.kind(expression)
     if kind is not None and (kind.proven or kind.what is not What.DTYPE):
         return kind.what is What.DTYPE and kind.proven
