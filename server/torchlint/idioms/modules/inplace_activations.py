@@ -9,6 +9,7 @@ from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.layer_order import Applied, applied, may_be_layer, opened
 from torchlint.idioms.modules.layer_sizes import layer_argument
+from torchlint.idioms.modules.members import looped
 from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
@@ -72,19 +73,50 @@ def _inplace(call: ast.Call, semantics: Semantics, depth: int) -> InPlace | None
         case ast.Attribute(value=receiver, attr=method) if method.endswith("_") and not method.endswith("__"):
             if semantics.class_of_self(receiver) is None and torch_api.is_activation(f"torch.Tensor.{method}"):
                 return InPlace(call, receiver, call, f"torch.Tensor.{method}")
+    if isinstance(call.func, ast.Name):
+        return _of_turns(call, call.func, semantics, depth)
     if not isinstance(call.func, ast.Attribute | ast.Subscript):
         return None
     layer = applied(call, semantics)
     if layer is None or layer.kind is None or layer.operand is None:
         return None
+    return _of_layer(call, layer, layer.operand, semantics, depth)
+
+
+def _of_turns(call: ast.Call, layer: ast.Name, semantics: Semantics, depth: int) -> InPlace | None:
+    """The change by a layer of ``for layer in self.layers``, where a list is made of such as work in place."""
+    definitions = semantics.definitions(layer)
+    source, path = looped(definitions[0]) if len(definitions) == 1 else (None, ())
+    kind = semantics.kind(source) if isinstance(source, ast.Attribute) and not path else None
+    if kind is None or kind.origin != "torch.nn.ModuleList" or not isinstance(kind.node, ast.Call):
+        return None
+    operand = argument(call, 0, "input")
+    match kind.node.args:
+        case [ast.ListComp(elt=element) | ast.GeneratorExp(elt=element)]:
+            elements = [element]
+        case [ast.List(elts=elements)]:
+            pass
+        case _:
+            return None
+    for element in elements if operand is not None and len(call.args) == 1 else ():
+        made = semantics.kind(element)
+        if made is not None and made.proven and made.is_module and operand is not None:
+            build = made.node if isinstance(made.node, ast.Call) else None
+            found = _of_layer(call, Applied(call, made.origin, build, made), operand, semantics, depth)
+            if found is not None:
+                return found
+    return None
+
+
+def _of_layer(call: ast.Call, layer: Applied, operand: ast.expr, semantics: Semantics, depth: int) -> InPlace | None:
     first = opened(layer, semantics)[0]
     if first is None:
         return None
     if first.kind is not None and first.kind.class_node is not None and depth < _DEEPEST:
         inner = _of_class(first.kind.class_node, semantics, depth)
-        return InPlace(call, layer.operand, inner.switch, inner.name) if inner is not None else None
+        return InPlace(call, operand, inner.switch, inner.name) if inner is not None else None
     switch = _switch(first, semantics)
-    return InPlace(call, layer.operand, switch, first.name) if switch is not None else None
+    return InPlace(call, operand, switch, first.name) if switch is not None else None
 
 
 def _named_as_activation(function: ast.expr) -> bool:

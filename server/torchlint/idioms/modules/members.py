@@ -34,7 +34,7 @@ def module_iterator(expression: ast.expr, semantics: Semantics) -> str | None:
         return None
     found: set[str | None] = set()
     for definition in semantics.definitions(expression):
-        source, path = _looped(definition)
+        source, path = looped(definition)
         if not isinstance(source, ast.Call) or not isinstance(source.func, ast.Attribute):
             return None
         method = source.func.attr
@@ -52,9 +52,9 @@ def is_member(expression: ast.expr, semantics: Semantics, depth: int = 0) -> boo
     match expression:
         case ast.Name():
             definitions = semantics.definitions(expression)
-            looped = [_looped(definition) for definition in definitions]
+            loops = [looped(definition) for definition in definitions]
             return module_iterator(expression, semantics) is not None or (
-                bool(looped) and all(not path and _is_row(source, semantics, depth) for source, path in looped)
+                bool(loops) and all(not path and _is_row(source, semantics, depth) for source, path in loops)
             )
         case ast.Attribute(value=base, attr=name):
             kind = semantics.kind(base)
@@ -78,7 +78,7 @@ def _is_row(source: ast.expr | None, semantics: Semantics, depth: int) -> bool:
     return kind.origin in _ROWS if kind is not None else is_member(source, semantics, depth + 1)
 
 
-def _looped(definition: Definition) -> tuple[ast.expr | None, tuple[int | None, ...]]:
+def looped(definition: Definition) -> tuple[ast.expr | None, tuple[int | None, ...]]:
     """What the loop of a definition runs over, and the way into one of its elements: through ``list(...)[:-1]`` and
     ``enumerate(...)``. None for a definition that is of no loop."""
     if definition.kind not in (Binding.LOOP, Binding.COMPREHENSION):

@@ -16,7 +16,7 @@ from torchlint.idioms.modules.layer_order import applied
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_function
 from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, is_static, nodes_within, shortened
-from torchlint.semantics.scopes import Definition, FunctionNode, last_name
+from torchlint.semantics.scopes import Binding, Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -102,10 +102,11 @@ class InplaceBeforeResidual(Rule):
             if enclosing_function(change.call) is not function or isinstance(parent_of(change.call), ast.Expr):
                 continue
             tensor = tensor_of(change.operand, semantics)
-            if tensor is None or _is_rectified(tensor, change, semantics):
+            if tensor is not None and _is_rectified(tensor, change, semantics):
                 continue
             for operand, addition, held in added:
-                if _holds(held, tensor, change.call) and _runs_before(change.call, addition, operand.id):
+                same = _holds(held, tensor, change.call) if tensor is not None else _is_same(change, operand, semantics)
+                if same and _runs_before(change.call, addition, operand.id):
                     yield self._change(change, operand, addition, function)
                     break
 
@@ -151,6 +152,31 @@ def _holds(held: tuple[Held, ...], tensor: Definition, change: ast.Call) -> bool
     return any(
         found is tensor and all(_on_one_path(step.node, change) for step in passed_on) for found, passed_on in held
     )
+
+
+def _is_same(change: InPlace, added: ast.Name, semantics: Semantics) -> bool:
+    """Whether two uses of a variable in one turn of a loop see the same bindings: ``x = x + block(x)``."""
+    changed = change.operand
+    if not isinstance(changed, ast.Name) or changed.id != added.id:
+        return False
+    definitions = semantics.definitions(changed)
+    if set(definitions) != set(semantics.definitions(added)):
+        return False
+    if any(_is_rectified(item, change, semantics) for item in definitions):
+        return False
+    loop = _loop_around(changed)
+    return (
+        loop is not None
+        and loop is _loop_around(added)
+        and any(item.kind is Binding.ASSIGNMENT and contains(loop, item.node) for item in definitions)
+    )
+
+
+def _loop_around(node: ast.AST) -> ast.AST | None:
+    current = parent_of(node)
+    while current is not None and not isinstance(current, ast.For | ast.While | FunctionNode):
+        current = parent_of(current)
+    return current if isinstance(current, ast.For | ast.While) else None
 
 
 def _on_one_path(one: ast.AST, other: ast.AST) -> bool:
