@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.finding import Applicability
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_clip
@@ -129,13 +130,29 @@ class ClipBeforeUnscale(Rule):
             (backward.node, "scaled gradients are computed here"),
             (step.node, "they are unscaled only here"),
         ]
-        fix = FixPlan(
-            f"Insert `{name}.unscale_({optimizer.ref.shown})`",
-            "safe" if _is_proven(scaler) else "unsafe",
-            lambda edit: _insert(edit, clip, step),
-        )
         offered = optimizers == 1 and _once_for_each_step(clip, step, found)
-        return self.found(clip.node, message, related=related, fixes=[fix] if offered else [])
+        fix = _fix(clip, step, scaler, optimizer, found) if offered else None
+        return self.found(clip.node, message, related=related, fixes=[fix] if fix is not None else [])
+
+
+def _fix(clip: Action, step: Action, scaler: Ref, optimizer: Optimizer, found: Training) -> FixPlan | None:
+    """Unscale before the clipping: by the call that comes too late, if there is one, for a second one raises."""
+    safety: Applicability = "safe" if _is_proven(scaler) else "unsafe"
+    shown = f"`{scaler.shown}.unscale_({optimizer.ref.shown})`"
+    late = _unscaled_between(clip, step, found)
+    if not late:
+        return FixPlan(f"Insert {shown}", safety, lambda edit: _insert(edit, clip, step))
+    block = found.semantics.block_of(statement_of(clip.node))
+    moved, target = statement_of(late[0].node), statement_of(clip.node)
+    if len(late) > 1 or moved not in block or not isinstance(moved, ast.Expr):
+        return None
+    return FixPlan(f"Move {shown} before the clipping", safety, lambda edit: edit.move_before(moved, target))
+
+
+def _unscaled_between(clip: Action, step: Action, found: Training) -> list[Action]:
+    first, last = found.actions.index(clip), found.actions.index(step)
+    between = found.actions[first + 1 : last]
+    return [action for action in between if scaling_of(found, action).what is Scaling.UNSCALE]
 
 
 def _stepped_by_scaler(found: Training) -> frozenset[str]:
