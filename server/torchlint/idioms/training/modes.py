@@ -40,6 +40,8 @@ _LEAVES_MODE = regex(
     r"(^|[._:])(print|len|type|id|str|repr|isinstance|hasattr|getattr|list|tuple|dict|sum|zip|enumerate|deepcopy|copy)$"
     r"|param|optim|adam|sgd|sched|save|checkpoint|log|summary|count|num|size|watch|ema$|^torch\."
 )
+#: Layers that repeat the layer that they are given.
+_REPEATING = frozenset(("torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"))
 #: Functions that call themselves an evaluation.
 EVALUATION_NAME = regex(
     r"(^|_)(test|eval|val|valid|validate|validation|evaluate|infer|inference|predict|score)(_|$)|^estimate_loss"
@@ -129,9 +131,8 @@ def _layer_in_calls(
             known = torch_api.is_mode_dependent(name, given)
             if known or (known is None and facts.mode_dependent == "always" and facts.kind != "container"):
                 return name.rpartition(".")[2]
-            inner = [n for item in call.args for n in nodes_within(item, ast.Call) if isinstance(n, ast.Call)]
-            if facts.kind == "container" and depth <= _DEEPEST:
-                found = _layer_in_calls(semantics, inner, seen, depth + 1)
+            if depth <= _DEEPEST and (facts.kind == "container" or name in _REPEATING):
+                found = _layer_given_to(semantics, call, seen, depth + 1)
                 if found:
                     return found
         elif torch_api.is_torchvision_model(name):
@@ -149,6 +150,16 @@ def _layer_in_calls(
             if found:
                 return found
     return ""
+
+
+def _layer_given_to(semantics: Semantics, call: ast.Call, seen: set[ast.AST], depth: int) -> str:
+    """The first layer that cares about the mode among those that a container is built of: built in place, or named."""
+    given = [*call.args, *(item.value for item in call.keywords)]
+    inner = [node for item in given for node in nodes_within(item, ast.Call) if isinstance(node, ast.Call)]
+    named = [item for item in given if isinstance(item, ast.Name | ast.Attribute)]
+    return _layer_in_calls(semantics, inner, seen, depth) or next(
+        (found for item in named if (found := _layer_of(semantics, semantics.kind(item), seen, depth))), ""
+    )
 
 
 def _is_functional_dropout(semantics: Semantics, name: str, call: ast.Call) -> bool:
@@ -340,23 +351,37 @@ def evaluation_loop(training: Training, action: Action, root: FunctionNode | Non
     for loop in reversed(place.loops):
         if any(is_backward(inner) for inner in actions(loop.body)):
             return None
-        if _is_over_data(loop) or (isinstance(loop.node, ast.For | ast.While) and calls_itself_evaluation(place, root)):
+        if _is_over_data(loop, action.node) or (
+            isinstance(loop.node, ast.For | ast.While) and calls_itself_evaluation(place, root)
+        ):
             return loop
     return None
 
 
-def _is_over_data(loop: Loop) -> bool:
+def _is_over_data(loop: Loop, call: ast.AST) -> bool:
     match loop.node:
-        case ast.For(iter=source) | ast.AsyncFor(iter=source):
+        case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
             pass
         case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
-            source = loop.node.generators[0].iter
+            target, source = loop.node.generators[0].target, loop.node.generators[0].iter
         case _:
             return False
     if loop.iterable is not None and loop.iterable.kind is not None:
-        return loop.iterable.kind.what is What.LOADER
+        what = loop.iterable.kind.what
+        return what is What.LOADER or (what is What.LIST and _takes_from_pairs(call, target))
     called = source.func if isinstance(source, ast.Call) else None
     return getattr(called, "id", "") not in ("range", "reversed", "sorted", "iter")
+
+
+def _takes_from_pairs(call: ast.AST, target: ast.expr) -> bool:
+    """Whether a call is given a part of what a loop unpacks, ``for x, y in batches: net(x)``: a list of batches."""
+    match target:
+        case ast.Tuple(elts=[ast.Name(), ast.Name() | ast.Tuple(), *_]) if isinstance(call, ast.Call):
+            names = {name.id for name in nodes_within(target, ast.Name) if isinstance(name, ast.Name)}
+            given = [*call.args, *(item.value for item in call.keywords)]
+            return any(getattr(name, "id", "") in names for value in given for name in nodes_within(value, ast.Name))
+        case _:
+            return False
 
 
 def calls_itself_evaluation(place: Place, root: FunctionNode | None) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from torchlint import torch_api
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.training import modes
@@ -12,11 +13,13 @@ from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.modes import evaluation_loop, is_without_grad, mode_dependent_layer
+from torchlint.idioms.training.paths import path_when_returned
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, Ref, actions
 from torchlint.semantics.nodes import enclosing_class, enclosing_function
+from torchlint.semantics.scopes import dotted
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
@@ -35,7 +38,7 @@ _TABLE = Automaton(
 #: Evaluations that want training mode, or that are none.
 _ON_PURPOSE = regex(
     r"mc_|monte|dropout|uncertain|ensembl|teacher|ema|momentum|target|sampl|generat|bn|batch_?norm|swa|calib|adapt|pseudo"
-    r"|rollout|collect|warm|discrim|gan|latent|embed|memory_bank|feature_bank|cluster",
+    r"|rollout|collect|warm|discrim|gan|netg|\bg\b|latent|embed|memory_bank|feature_bank|cluster",
     re.IGNORECASE,
 )
 #: Functions that evaluate for certain, whatever stands in them; ``test_`` is a unit test.
@@ -151,8 +154,8 @@ class MissingEvalMode(Rule):
                     yield finding if without_grad else replace(finding, fixes=())  # ``eval()`` alone is half of it
 
     def _is_evaluation(self, found: Training, call: Action, module: Ref, root: Root) -> bool:
-        """Whether a forward pass is part of an evaluation: under ``no_grad`` or beside training, in a loop over data or
-        in a function that says so, with a result that is used."""
+        """Whether a forward pass is part of an evaluation: under ``no_grad`` or beside training, in a loop over data,
+        in a function that says so, or of a module that comes trained, with a result that is used."""
         place = found.places[call]
         if isinstance(parent_of(call.node), ast.Expr):
             return False
@@ -161,7 +164,7 @@ class MissingEvalMode(Rule):
             return False
         if _ON_PURPOSE.search(f"{modes.names_around(place, root.function)} {module.shown}"):
             return False
-        if evaluation_loop(found, call, root.function) is not None:
+        if evaluation_loop(found, call, root.function) is not None or _comes_trained(found, module):
             return True
         function = enclosing_function(call.node)
         in_loop = any(enclosing_function(loop.node) is function for loop in place.loops)
@@ -208,6 +211,29 @@ class MissingEvalMode(Rule):
             fixes.append(FixPlan(title, "unsafe", lambda edit: _insert(edit, place, shown, goes_on)))
         severity = None if layer else Severity.HINT
         return self.found(call.node, message, related=related, fixes=fixes, severity=severity)
+
+
+def _comes_trained(found: Training, module: Ref) -> bool:
+    """Whether a flow gives a module trained weights, and does not train it: what runs it then predicts."""
+    if found.trains:
+        return False
+    for action in found.actions:
+        receiver = action.receiver
+        path = receiver.path if receiver is not None and action.verb == "load_state_dict" else ""
+        if path and module.path in (path, path_when_returned(found, action, path)):
+            return True
+    facts = found.semantics.module
+    if module.path.startswith("self.") and not facts.mentions_call("backward"):
+        loaded = {dotted(call.func) for call in facts.calls_of("load_state_dict")}
+        return f"{module.path}.load_state_dict" in loaded
+    built = module.kind.node if module.kind is not None else None
+    if not isinstance(built, ast.Call) or not torch_api.is_torchvision_model(found.semantics.name(built.func)):
+        return False
+    given = next((item.value for item in built.keywords if item.arg in ("weights", "pretrained")), None)
+    if isinstance(given, ast.Attribute):
+        return "Weights" in ast.unparse(given)  # ``ResNet18_Weights.DEFAULT``
+    value = found.semantics.literal(given) if given is not None else None
+    return value is True or (isinstance(value, str) and bool(value))
 
 
 def _switch(violation: Violation) -> Action | None:
