@@ -95,6 +95,22 @@ def element_of(value: ast.expr, path: Sequence[int | None]) -> ast.expr | None:
     return value
 
 
+def are_exclusive(one: ast.stmt, other: ast.stmt) -> bool:
+    """Whether two statements stand on different ways through one `if`."""
+    ways = {}
+    node: ast.AST = one
+    while (parent := parent_of(node)) is not None:
+        if isinstance(parent, ast.If) and node is not parent.test:
+            ways[parent] = node in parent.body
+        node = parent
+    node = other
+    while (parent := parent_of(node)) is not None:
+        if isinstance(parent, ast.If) and parent in ways and ways[parent] != (node in parent.body):
+            return True
+        node = parent
+    return False
+
+
 def is_static(function: FunctionNode) -> bool:
     """Whether a method has no ``self`` because of its decorators."""
     return any(

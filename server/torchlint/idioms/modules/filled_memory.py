@@ -8,7 +8,7 @@ import re
 from torchlint.regex import regex
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import contains, enclosing_function, nodes_within
+from torchlint.semantics.nodes import are_exclusive, contains, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -16,6 +16,8 @@ from torchlint.syntax import parent_of
 _EMPTY = frozenset(("torch.empty", "torch.empty_like", "torch.empty_strided", "torch.empty_permuted"))
 _TYPES = frozenset(("torch.Tensor", "torch.FloatTensor", "torch.DoubleTensor", "torch.HalfTensor"))
 _TYPES_OF_CUDA = frozenset(("torch.cuda.FloatTensor", "torch.cuda.DoubleTensor", "torch.cuda.HalfTensor"))
+#: Methods that leave what they are called on as it is, but for its form.
+_KEEPING = frozenset("requires_grad_ to cuda cpu float double half contiguous view reshape squeeze unsqueeze t".split())
 #: Ways of a class to reach parameters without their names.
 _REACHING = frozenset(
     "parameters named_parameters modules named_modules children named_children apply load_state_dict state_dict"
@@ -36,6 +38,8 @@ _RUNNING = regex(r"forward|__call__|^compute|^call$")
 
 def leaves_memory_as_it_is(call: ast.Call, semantics: Semantics) -> bool:
     """Whether a call makes a tensor of floats without filling it: ``torch.empty(3)``, ``torch.Tensor(3, 4)``."""
+    while isinstance(call.func, ast.Attribute) and call.func.attr in _KEEPING and isinstance(call.func.value, ast.Call):
+        call = call.func.value
     if any(item.arg in ("dtype", "device") and _is_special(item.value, semantics) for item in call.keywords):
         return False
     name = semantics.name(call.func)
@@ -69,7 +73,8 @@ def may_be_filled(name: str, made: ast.Call, view: ClassView) -> bool:
     semantics, module = view.semantics, view.semantics.module
     if semantics.has_unknown_base(view.node) or module.is_base(view.name) or semantics.local_bases(view.node):
         return True
-    if len(view.writes(name)) > 1 or view.node.decorator_list:
+    others = [write.statement for write in view.writes(name) if not contains(write.statement, made)]
+    if not all(are_exclusive(statement_of(made), other) for other in others) or view.node.decorator_list:
         return True
     unrun = uncalled_reset(view)
     if (
@@ -98,11 +103,19 @@ def _fills(name: str, semantics: Semantics, unrun: FunctionNode | None) -> bool:
             target = call.args[0] if names and call.args else getattr(call.func, "value", None)
             while isinstance(target, ast.Subscript) or (isinstance(target, ast.Attribute) and target.attr == "data"):
                 target = target.value
-            if isinstance(target, ast.Attribute) and target.attr != name:
+            if isinstance(target, ast.Attribute) and (target.attr != name or _is_of_layer(target, semantics)):
                 continue
             if isinstance(target, ast.Name | ast.Attribute | ast.Call):
                 return True
     return False
+
+
+def _is_of_layer(target: ast.Attribute, semantics: Semantics) -> bool:
+    """Whether an attribute is one of a layer of torch: ``self.fc.weight`` is no ``self.weight``."""
+    if semantics.class_of_self(target.value) is not None:
+        return False
+    kind = semantics.kind(target.value)
+    return kind is not None and kind.is_module and kind.class_node is None and kind.origin.startswith("torch.nn.")
 
 
 def _may_fill(method: FunctionNode, name: str, made: ast.Call, view: ClassView) -> bool:
@@ -120,7 +133,7 @@ def _may_fill(method: FunctionNode, name: str, made: ast.Call, view: ClassView) 
         if node.attr in ("_parameters", "__dict__"):
             return True
         read = node.attr == name and isinstance(node.ctx, ast.Load) and not contains(made, node)
-        if read and (not running or _is_changed(node)):
+        if read and (not running or _is_changed(node)) and not _is_of_layer(node, view.semantics):
             return True
     return False
 

@@ -17,7 +17,14 @@ from torchlint.idioms.modules.container_parts import (
     sort_of,
 )
 from torchlint.semantics.classes import ClassView, self_attributes
-from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within, statement_of
+from torchlint.semantics.nodes import (
+    are_exclusive,
+    contains,
+    element_of,
+    enclosing_function,
+    nodes_within,
+    statement_of,
+)
 from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -77,7 +84,7 @@ def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> P
         for use in _uses(name, local, last, method):
             growing = growth_of(use)
             if growing is not None:
-                if not any(_are_exclusive(statement_of(growing), write.statement) for write in written):
+                if not any(are_exclusive(statement_of(growing), write.statement) for write in written):
                     growth.append(growing)
             elif not _only_looks(use, last) or _hands_on(use):
                 return None
@@ -119,23 +126,7 @@ def _leaves_plain(write: AttributeWrite, name: str, plain: AttributeWrite, makin
         if isinstance(whole, ast.List):
             return not any(isinstance(element, ast.Name) for element in whole.elts)
         return isinstance(whole, ast.Attribute) and whole.attr == name
-    return _are_exclusive(write.statement, plain.statement)
-
-
-def _are_exclusive(one: ast.stmt, other: ast.stmt) -> bool:
-    """Whether two statements stand on different ways through one `if`."""
-    ways = {}
-    node: ast.AST = one
-    while (parent := parent_of(node)) is not None:
-        if isinstance(parent, ast.If) and node is not parent.test:
-            ways[parent] = node in parent.body
-        node = parent
-    node = other
-    while (parent := parent_of(node)) is not None:
-        if isinstance(parent, ast.If) and parent in ways and ways[parent] != (node in parent.body):
-            return True
-        node = parent
-    return False
+    return are_exclusive(write.statement, plain.statement)
 
 
 def _outer_method(node: ast.AST) -> FunctionNode | None:

@@ -8,9 +8,11 @@ from torchlint.idioms.modules.filled_memory import leaves_memory_as_it_is, may_b
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
+
+_LISTING = ast.List | ast.Dict | ast.ListComp | ast.GeneratorExp | ast.DictComp
 
 
 class UninitializedParameter(Rule):
@@ -89,7 +91,7 @@ class UninitializedParameter(Rule):
         view = ClassView(unit.semantics, owner)
         if place is None or method is None or not view.is_module or enclosing_class(method) is not owner:
             return
-        name, statement = place
+        name, statement, listed = place
         if may_be_filled(name, call, view):
             return
         reset = uncalled_reset(view)
@@ -101,6 +103,13 @@ class UninitializedParameter(Rule):
                 fixes=[_call_fix(method)],
             )
             return
+        if listed:
+            yield self.found(
+                call,
+                f"The parameters of `self.{name}` begin with whatever the memory held: nothing in this file initialises"
+                " them.",
+            )
+            return
         zero = any(part in name for part in ("bias", "beta", "shift"))
         yield self.found(
             call,
@@ -109,8 +118,19 @@ class UninitializedParameter(Rule):
         )
 
 
-def _kept_as(call: ast.Call) -> tuple[str, ast.stmt] | None:
-    """The attribute that a parameter becomes, and the statement that makes it so."""
+def _kept_as(call: ast.Call) -> tuple[str, ast.stmt, bool] | None:
+    """The attribute that a parameter becomes or is a part of, the statement that makes it so, and whether it is one of
+    several in a ``ParameterList`` or ``ParameterDict``."""
+    holder = parent_of(call)
+    container = parent_of(holder) if isinstance(holder, _LISTING) else None
+    if isinstance(container, ast.Call) and last_name(container.func) in ("ParameterList", "ParameterDict"):
+        kept = _kept_alone(container)
+        return (*kept, True) if kept is not None else None
+    kept = _kept_alone(call)
+    return (*kept, False) if kept is not None else None
+
+
+def _kept_alone(call: ast.Call) -> tuple[str, ast.stmt] | None:
     holder = parent_of(call)
     match holder:
         case (
