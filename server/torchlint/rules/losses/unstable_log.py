@@ -103,8 +103,9 @@ class UnstableLog(Rule):
 
     def _log(self, call: ast.Call, operand: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
         inner, guarded = _without_guard(operand)
-        value = _single_use(inner, unit)
+        value, is_bound_guarded = _without_guard(_bound_to(inner, unit))
         form = _log_form(value, unit, is_direct=value is inner)
+        guarded |= is_bound_guarded
         if form is not None and not (guarded and form.replacement == "log1p"):
             yield self._report(call, form, guarded or _is_selected(call, unit))
 
@@ -120,18 +121,23 @@ class UnstableLog(Rule):
 
 def _log_form(value: ast.expr, unit: Unit, is_direct: bool) -> _Form | None:
     """What the logarithm of ``value`` is better computed with."""
-    logits = _torch_operand(value, unit, "softmax")
+    logits = _logits(value, unit, "softmax")
     if logits is not None:
         assert isinstance(value, ast.Call)
+        is_function = is_direct and not _is_layer(value, unit, "torch.nn.Softmax")
         return _Form(
-            "log_softmax", "for a small probability it is `-inf`", _renamed(value, "log_softmax") if is_direct else None
+            "log_softmax",
+            "for a small probability it is `-inf`",
+            _renamed(value, "log_softmax") if is_function else None,
         )
-    logits = _torch_operand(value, unit, "sigmoid")
+    logits = _logits(value, unit, "sigmoid")
     if logits is not None:
         write = _written("torch.nn.functional.logsigmoid", logits) if is_direct else None
         return _Form("logsigmoid", "for a small probability it is `-inf`", write)
     other = complement(value)
-    logits = _torch_operand(other, unit, "sigmoid") if other is not None else None
+    probability = _bound_to(other, unit) if other is not None else None
+    logits = _logits(probability, unit, "sigmoid") if probability is not None else None
+    is_direct = is_direct and probability is other
     if logits is not None:
         write = _written("torch.nn.functional.logsigmoid", logits, negated=True) if is_direct else None
         return _Form("logsigmoid(-x)", "for a probability near 1 it is `-inf`", write)
@@ -168,6 +174,18 @@ def _is_whole(expression: ast.expr, unit: Unit) -> bool:
     """Whether a tensor holds whole numbers, counts for example, of which none is small."""
     value = unit.semantics.value_of(expression) or expression
     return any(applied(unit.semantics, value, function) is not None for function in _TO_WHOLE)
+
+
+def _logits(value: ast.expr, unit: Unit, function: str) -> ast.expr | None:
+    """The operand of a softmax or sigmoid, as function, method or layer."""
+    if isinstance(value, ast.Call) and len(value.args) == 1 and _is_layer(value, unit, f"torch.nn.{function.title()}"):
+        return value.args[0]
+    return _torch_operand(value, unit, function)
+
+
+def _is_layer(call: ast.Call, unit: Unit, name: str) -> bool:
+    kind = unit.semantics.kind(call.func) if not unit.semantics.names(call.func) else None
+    return kind is not None and kind.is_module and kind.origin == name
 
 
 def _torch_operand(expression: ast.expr, unit: Unit, function: str) -> ast.expr | None:
@@ -271,18 +289,27 @@ def _is_selected(call: ast.Call, unit: Unit) -> bool:
     )
 
 
-def _single_use(expression: ast.expr, unit: Unit) -> ast.expr:
-    """What a name is bound to, if the function uses it only here."""
+def _bound_to(expression: ast.expr, unit: Unit) -> ast.expr:
+    """What a name of a function is bound to, if nothing changes it in place; else the expression itself."""
     if not isinstance(expression, ast.Name):
         return expression
     function = enclosing_function(expression)
     value = unit.semantics.value_of(expression)
-    if function is None or value is None:
+    if function is None or value is None or isinstance(value, ast.Name):
         return expression
-    uses = [
-        node for node in nodes_within(function, ast.Name) if isinstance(node, ast.Name) and node.id == expression.id
-    ]
-    return value if len(uses) == 2 else expression
+    uses = (node for node in nodes_within(function, ast.Name) if isinstance(node, ast.Name))
+    return expression if any(use.id == expression.id and _is_changed(use) for use in uses) else value
+
+
+def _is_changed(use: ast.Name) -> bool:
+    """Whether a value is changed at a use: ``p[i] = 1``, ``p.clamp_(1e-6)``."""
+    match parent_of(use):
+        case ast.Subscript(value=value, ctx=ast.Store()) if value is use:
+            return True
+        case ast.Attribute(attr=method):
+            return method.endswith("_") and not method.endswith("__")
+        case _:
+            return False
 
 
 def _renamed(call: ast.Call, name: str) -> Callable[[Editor], str]:
