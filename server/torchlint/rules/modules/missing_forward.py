@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.unit import Unit
 
@@ -13,7 +14,8 @@ class MissingForward(Rule):
     """## What it does
 
     Reports a subclass of `nn.Module` without a `forward` that has a method of nearly that name: `foward`, `forwad`,
-    `Forward`. A class that has `__call__` instead is a hint.
+    `Forward`, or whose `forward` is indented too far and stands inside of its `__init__`. A class that has `__call__`
+    instead is a hint.
 
     ## Why is this bad?
 
@@ -70,6 +72,14 @@ class MissingForward(Rule):
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         if not _needs_forward(view):
             return
+        inner = _nested(view)
+        if inner is not None:
+            method, holder = inner
+            yield self.found(
+                method,
+                f"`forward` stands inside of `{holder.name}`, so `{view.name}` has none: calling the module raises.",
+            )
+            return
         near = [method for method in view.methods if _is_near(method.name) and len(_parameters(method)) > 1]
         if len(near) != 1 or near[0].decorator_list:
             return
@@ -100,13 +110,31 @@ def _needs_forward(view: ClassView) -> bool:
     semantics, node = view.semantics, view.node
     if semantics.ancestors(node) - {f".{base.name}" for base in semantics.local_bases(node)} != {"torch.nn.Module"}:
         return False
-    if semantics.has_unknown_base(node) or semantics.module.is_base(view.name) or node.decorator_list or node.keywords:
+    if (
+        "mixin" in node.name.lower()
+        or semantics.has_unknown_base(node)
+        or semantics.module.is_base(view.name)
+        or node.decorator_list
+        or node.keywords
+    ):
         return False
     if semantics.find_method(node, "forward") or semantics.module.body_definitions(node, "forward"):
         return False
     if view.writes("forward") or semantics.find_method(node, "__getattr__"):
         return False
     return not any(_is_abstract(method) for method in view.methods)
+
+
+def _nested(view: ClassView) -> tuple[FunctionNode, FunctionNode] | None:
+    """A ``forward(self, ...)`` that is defined in a method and that the method does not use, with that method."""
+    for holder in view.methods:
+        for inner in nodes_within(holder, ast.FunctionDef):
+            if isinstance(inner, ast.FunctionDef) and inner.name == "forward" and inner is not holder:
+                used = any(getattr(node, "id", None) == "forward" for node in nodes_within(holder, ast.Name))
+                own = [item.arg for item in _parameters(inner)][:1] == ["self"]
+                if own and not used and not inner.decorator_list and enclosing_function(inner) is holder:
+                    return inner, holder
+    return None
 
 
 def _is_abstract(method: FunctionNode) -> bool:

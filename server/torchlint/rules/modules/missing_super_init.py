@@ -50,7 +50,8 @@ class MissingSuperInit(Rule):
 
     ## Exceptions
 
-    `nn.Module.__init__(self)` and `Base.__init__(self)` are fine, in `__init__` or in a method that it calls.
+    `nn.Module.__init__(self)` and `Base.__init__(self)` are fine, in `__init__`, in `__new__` or in a method that
+    `__init__` calls.
     Decorated classes (dataclasses, those of attrs; not those that a decorator only registers), decorated constructors
     and constructors that only raise are not judged. The fix is offered where the base can be initialised without
     arguments.
@@ -74,6 +75,9 @@ class MissingSuperInit(Rule):
         if isinstance(constructor, ast.AsyncFunctionDef) or _is_stub(constructor):
             return
         if _may_initialise(constructor, view):
+            return
+        maker = view.semantics.find_method(view.node, "__new__")
+        if maker is not None and _may_initialise(maker, view):
             return
         called = (method for method in view.called_from("__init__") if _belongs(method, view))
         if any(_may_initialise(method, view) for method in called):
