@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchlint.idioms.values.dataflow import last_operations
 from torchlint.idioms.values.losses import loss_call
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method, on_operation
-from torchlint.semantics.nodes import argument, enclosing_function, shortened
+from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, shortened
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -237,7 +237,9 @@ def _are_same(semantics: Semantics, one: ast.Name | ast.Call, other: ast.Name | 
 
 def _are_of_same_model(semantics: Semantics, one: ast.expr, other: ast.expr) -> bool:
     model = _model_of(semantics, one)
-    return model is not None and model is _model_of(semantics, other)
+    return (
+        model is not None and model is _model_of(semantics, other) and not _goes_to_another_loss(semantics, one, model)
+    )
 
 
 def _model_of(semantics: Semantics, expression: ast.expr) -> ast.AST | None:
@@ -252,3 +254,17 @@ def _model_of(semantics: Semantics, expression: ast.expr) -> ast.AST | None:
     if kind is None or not kind.is_module:
         return None
     return kind.class_node or kind.node
+
+
+def _goes_to_another_loss(semantics: Semantics, values: ast.expr, model: ast.AST) -> bool:
+    """Whether the function gives outputs of the model to a loss that takes no logits, as in a regression: then it is
+    another instance of the class that a loss takes logits of."""
+    function = enclosing_function(values)
+    for call in nodes_within(function, ast.Call) if function is not None else ():
+        loss = loss_call(semantics, call) if isinstance(call, ast.Call) else None
+        if loss is None or loss.name.rpartition(".")[2] in (*_FUNCTIONS, *_CLASSES):
+            continue
+        prediction = _base(semantics, loss.prediction)
+        if prediction is not None and _model_of(semantics, prediction) is model:
+            return True
+    return False
