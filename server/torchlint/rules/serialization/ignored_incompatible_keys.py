@@ -73,7 +73,7 @@ class IgnoredIncompatibleKeys(Rule):
 
     ## Exceptions
 
-    A result that is used in any way; a state dict whose keys were chosen or changed before (a comprehension, `del`,
+    A result that is used in any way; a state dict of which keys were chosen before (a comprehension with `if`, `del`,
     `pop`), or that does not come from a file that the function loads; one that is partial on purpose, as names (`lora`,
     `adapter`, `trainable`), a comment or another branch that loads strictly say; `load_state_dict` methods that call
     the one of their base.
@@ -165,6 +165,14 @@ def _comes_from_file(state: ast.expr, unit: Unit, depth: int) -> bool:
         case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)):
             name = unit.semantics.name(state.func)
             return bool(name) and not name.startswith(".") and "load" in called and not _CHOOSES.search(called)
+        case ast.DictComp(value=ast.Name(id=kept), generators=[ast.comprehension(ifs=[]) as source]):
+            match source:  # `{key.replace("module.", ""): value for key, value in state.items()}` keeps them all
+                case ast.comprehension(
+                    target=ast.Tuple(elts=[ast.Name(), ast.Name(id=item)]),
+                    iter=ast.Call(func=ast.Attribute(attr="items", value=value)),
+                ):
+                    return item == kept and _comes_from_file(value, unit, depth + 1)
+            return False
         case ast.IfExp(body=body, orelse=orelse):
             return all(_comes_from_file(side, unit, depth + 1) for side in (body, orelse))
         case _:

@@ -154,6 +154,8 @@ def _is_trained(semantics: Semantics, call: ast.Call, loaded: ast.expr) -> bool:
         holder = parent_of(current)
         if current is not call and _uses_as_state(current):
             return True
+        if isinstance(current, ast.NamedExpr):
+            names.append(current.target.id)
         current = holder
     if isinstance(current, ast.Assign | ast.AnnAssign) and current.value is not None and contains(current.value, call):
         targets = current.targets if isinstance(current, ast.Assign) else [current.target]

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.idioms.modules.module_state import State, state_of
+from torchlint.idioms.training.replicas import is_replicated
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import argument
@@ -99,6 +100,8 @@ def _is_module(value: ast.expr, unit: Unit) -> bool:
     owner = unit.semantics.class_of_self(value)
     if owner is not None:
         return unit.semantics.is_module_class(owner)
+    if isinstance(value, ast.Attribute) and value.attr == "module" and is_replicated(unit.semantics, value.value):
+        return True
     made = unit.semantics.value_of(value)
     if isinstance(made, ast.Call) and unit.semantics.name(made.func).startswith(_NOT_PICKLED_BY_CLASS):
         return False

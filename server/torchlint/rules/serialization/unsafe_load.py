@@ -15,6 +15,7 @@ class UnsafeLoad(Rule):
 
     Reports `torch.load` that unpickles arbitrary objects: `weights_only=False`, `pickle_module=` without
     `weights_only`, or no `weights_only` in a project that allows torch older than 2.6, where the default was `False`.
+    `torch.hub.load_state_dict_from_url` with `weights_only=False` is reported too.
 
     ## Why is this bad?
 
@@ -63,6 +64,16 @@ class UnsafeLoad(Rule):
         )
         # With a pickle module of its own, `weights_only=True` raises.
         yield self.found(call, message, fixes=[] if _has_pickle_module(call, unit) else [fix])
+
+    @on_call("torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
+    def check_url(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        given = argument(call, None, "weights_only")
+        if given is not None and unit.semantics.literal(given) is False:
+            fix = FixPlan(
+                "Load with `weights_only=True`", "unsafe", lambda edit: edit.add_keyword(call, "weights_only", "True")
+            )
+            message = "`weights_only=False` lets what the address gives run any code while it is loaded."
+            yield self.found(call, message, fixes=[fix])
 
     def _message(self, call: ast.Call, unit: Unit) -> str | None:
         given = argument(call, None, "weights_only")
