@@ -9,12 +9,18 @@ from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 #: Names of things that are meant for the two flags that losses begin with (`size_average`, `reduce`).
 _FLAG = regex(r"averag|reduc|^is_|^use_|flag|weight", re.IGNORECASE)
-_KINDS = frozenset({"activation", "dropout", "pooling", "shape", "normalization"})
+_KINDS = frozenset({"activation", "dropout", "pooling", "shape", "normalization", "distance"})
+#: What the functions and objects that compute a loss call their data.
+_DATA = frozenset({"input", "target"})
+_CONVERTING = frozenset("float long int to squeeze unsqueeze view reshape flatten type cuda".split())
+#: What targets are called.
+_TARGET = regex(r"^(?:ys?|y_true|(?:true_?)?(?:target|label)s?|gt|ground_?truth)$|_(?:target|label)s?$")
 
 
 class ConstructorCalledAsFunction(Rule):
@@ -68,7 +74,7 @@ class ConstructorCalledAsFunction(Rule):
 
     @on_call(*torch_api.module_names())
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        if not call.args or has_unknown_arguments(call):
+        if not (call.args or call.keywords) or has_unknown_arguments(call):
             return
         name = unit.semantics.name(call.func)
         facts = torch_api.module_facts(name)
@@ -79,12 +85,12 @@ class ConstructorCalledAsFunction(Rule):
             if not _is_loss_of_data(call, facts.parameters, unit.semantics):
                 return
             message = f"`{written}` takes settings, not the data: the call makes a loss function and computes nothing."
-        elif facts.kind in _KINDS and _is_tensor(call.args[0], unit.semantics):
+        elif facts.kind in _KINDS and _is_layer_of_data(call, facts.parameters, unit.semantics):
             message = f"`{written}` takes settings, not the data: the call makes a layer and computes nothing."
         else:
             return
         function = call.func
-        can = not call.keywords and _needs_nothing(name)
+        can = all(item.arg in _DATA for item in call.keywords) and _needs_nothing(name)
         fix = FixPlan(
             f"Make the object, then call it: `{written}()(...)`", "unsafe", lambda e: e.insert_after(function, "()")
         )
@@ -93,6 +99,8 @@ class ConstructorCalledAsFunction(Rule):
 
 def _is_loss_of_data(call: ast.Call, parameters: tuple[str, ...], semantics: Semantics) -> bool:
     """Whether the first arguments of a loss class are a prediction and a target."""
+    if any(item.arg in _DATA and item.arg not in parameters for item in call.keywords):
+        return True
     if len(call.args) < 2:
         return False
     first, second = call.args[:2]
@@ -103,8 +111,32 @@ def _is_loss_of_data(call: ast.Call, parameters: tuple[str, ...], semantics: Sem
     if _is_tensor(second, semantics):
         return True
     kinds = [semantics.kind(one) for one in (first, second)]
-    unknown = [kind is None for kind in kinds]
-    return parameters[:2] == ("size_average", "reduce") and (_is_tensor(first, semantics) or all(unknown))
+    seems = _is_tensor(first, semantics) or kinds == [None, None]
+    if parameters[:2] == ("size_average", "reduce"):
+        return seems
+    names = [_name_of(one).lower() for one in (first, second)]
+    return seems and "weight" not in names[0] and bool(_TARGET.search(names[1]))
+
+
+def _name_of(expression: ast.expr) -> str:
+    """What data are called: ``y`` of ``y.float().unsqueeze(1)``."""
+    while isinstance(expression, ast.Call):
+        function = expression.func
+        converted = isinstance(function, ast.Attribute) and function.attr in _CONVERTING
+        expression = function.value if converted and isinstance(function, ast.Attribute) else function
+        if not converted:
+            break
+    return last_name(expression)
+
+
+def _is_layer_of_data(call: ast.Call, parameters: tuple[str, ...], semantics: Semantics) -> bool:
+    """Whether the first argument of a layer class is what it would be applied to: a tensor, or something before what
+    can only be the probability of a dropout."""
+    if not call.args or _is_tensor(call.args[0], semantics):
+        return bool(call.args)
+    if parameters[1:2] != ("inplace",) or len(call.args) != 2 or semantics.kind(call.args[0]) is not None:
+        return False
+    return isinstance(semantics.literal(call.args[1]), float)
 
 
 def _is_tensor(expression: ast.expr, semantics: Semantics) -> bool:
@@ -119,4 +151,4 @@ def _needs_nothing(name: str) -> bool:
         return False
     # A layer with weights or a mode would have to be kept by the module: that is no small fix.
     keeps = torch_api.has_parameters(name, {}) is not False or torch_api.is_mode_dependent(name, {}) is not False
-    return (facts.kind in ("activation", "loss") or name == "torch.nn.Flatten") and not keeps
+    return (facts.kind in ("activation", "loss", "distance") or name == "torch.nn.Flatten") and not keeps

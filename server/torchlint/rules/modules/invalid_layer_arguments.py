@@ -150,6 +150,10 @@ def _projection(given: Given) -> str | None:
     return f"`proj_size={projected}` has to be smaller than `hidden_size={hidden}`"
 
 
+def _no_projection(given: Given) -> str | None:
+    return "only `nn.LSTM` takes `proj_size`" if _number(given, "proj_size") else None
+
+
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 _CONVOLUTION = (
     _divides("groups", "in_channels", "out_channels", default=1),
@@ -171,7 +175,7 @@ _CHECKS: dict[str, tuple[Callable[[Given], str | None], ...]] = {
     "EmbeddingBag": (_padding_index,),
     **{name: (_probability("p"),) for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d")},
     **{name: (_probability("p"),) for name in ("AlphaDropout", "FeatureAlphaDropout")},
-    "RNN": (*_RECURRENT, _one_of("nonlinearity", "tanh", "relu")),
+    "RNN": (*_RECURRENT, _one_of("nonlinearity", "tanh", "relu"), _no_projection),
     "LSTM": (*_RECURRENT, _projection),
-    "GRU": _RECURRENT,
+    "GRU": (*_RECURRENT, _no_projection),
 }
