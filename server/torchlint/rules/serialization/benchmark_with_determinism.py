@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.surroundings.called_code import function_run_by
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set
 from torchlint.semantics.nodes import enclosing_function
@@ -82,10 +83,40 @@ class BenchmarkWithDeterminism(Rule):
             if any(_follows(other, item) and _are_on_one_path(item, statement) for item in taken_back):
                 continue
             if _are_on_one_path(other, statement):
-                message = "`cudnn.benchmark = True` undoes the determinism asked for: it may choose another algorithm."
-                fix = FixPlan("Set it to `False`", "unsafe", lambda edit: _set_false(edit, statement))
-                yield self.found(statement, message, related=[(other, "determinism is asked for")], fixes=[fix])
+                yield self._diagnosis(statement, other)
                 return
+        if given_up or allowed:
+            return
+        for call in calls:
+            if _are_on_one_path(call, statement):
+                asking = _asked_by(call, _follows(statement, call), unit)
+                if asking is not None:
+                    yield self._diagnosis(statement, asking)
+                    return
+
+    def _diagnosis(self, statement: ast.Assign, asking: ast.stmt) -> Diagnosis:
+        message = "`cudnn.benchmark = True` undoes the determinism asked for: it may choose another algorithm."
+        fix = FixPlan("Set it to `False`", "unsafe", lambda edit: _set_false(edit, statement))
+        return self.found(statement, message, related=[(asking, "determinism is asked for")], fixes=[fix])
+
+
+def _asked_by(statement: ast.Expr, later: bool, unit: Unit) -> ast.stmt | None:
+    """Where a function of the file that a statement calls asks for determinism on each of its paths. ``later``: what it
+    says of `benchmark` itself comes last."""
+    call = statement.value
+    function = function_run_by(call.func, unit.semantics) if isinstance(call, ast.Call) else None
+    asking: ast.stmt | None = None
+    for item in function.body if function is not None else ():
+        if isinstance(item, ast.Assign):
+            if _sets(item, _BENCHMARK, False, unit) and later:
+                return None
+            if _sets(item, _DETERMINISTIC, True, unit):
+                asking = item
+        elif isinstance(item, ast.Expr) and _chooses_algorithms(item, True, unit):
+            asking = item
+        elif any(isinstance(node, ast.Return) for node in ast.walk(item)) and asking is None:
+            return None
+    return asking
 
 
 def _sets(statement: ast.Assign, name: str, value: bool, unit: Unit) -> bool:
