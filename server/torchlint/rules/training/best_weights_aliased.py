@@ -7,9 +7,11 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.modes import forwards
 from torchlint.idioms.training.vocabulary import Training, training_of
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow, on_method
 from torchlint.semantics.flow import Action, Loop, actions, is_within
 from torchlint.semantics.nodes import contains, enclosing_function, nodes_within, statement_of
+from torchlint.semantics.scopes import Binding
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
 
@@ -99,24 +101,113 @@ class BestWeightsAliased(Rule):
             trained = any(is_within(path, module) for module in modules)
             if not trained and not (kind is not None and kind.is_module):
                 continue
-            target = _kept_in(action.node)
+            target = _kept_in(unit.semantics, action.node)
             loop = _training_loop(found, action)
-            if target is not None and loop is not None and _is_kept(unit, target, action.node, loop):
-                yield self._diagnosis(action.node, target, loop)
+            if target is None or _put_back(unit.semantics, action.node) is not None:
+                continue
+            if loop is not None and _is_kept(unit, target, action.node, loop):
+                yield self._diagnosis(action.node, target, (loop.node, "training goes on in this loop"))
+            elif loop is None and isinstance(target, ast.Name) and (restored := _restored(found, action, target)):
+                yield self._diagnosis(action.node, target, (restored.node, "put back after training here"))
 
-    def _diagnosis(self, call: ast.Call, target: ast.expr, loop: Loop) -> Diagnosis:
+    @on_method("state_dict")
+    def check_stopper(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        restored, target = _put_back(unit.semantics, call), _kept_in(unit.semantics, call)
+        if restored is not None and target is not None:
+            yield self._diagnosis(call, target, (restored, "put back here"))
+
+    def _diagnosis(self, call: ast.Call, target: ast.expr, related: tuple[ast.AST, str]) -> Diagnosis:
         shown = ast.unparse(target)
         assert isinstance(call.func, ast.Attribute)
         module = ast.unparse(call.func.value)
         message = f"`{shown}` holds the parameters of `{module}` themselves, and each further step changes them."
         fix = FixPlan(f"Copy `{ast.unparse(call)}`", "safe", lambda edit: _copy(edit, call))
-        return self.found(call, message, related=[(loop.node, "training goes on in this loop")], fixes=[fix])
+        return self.found(call, message, related=[related], fixes=[fix])
 
 
-def _kept_in(call: ast.Call) -> ast.Name | ast.Attribute | None:
+def _restored(found: Training, taken: Action, target: ast.Name) -> Action | None:
+    """Where a state dict that was taken before training is put back into its module, after a step of the training or
+    in an iteration of it."""
+    position = found.actions.index(taken)
+    trained: list[ast.AST] = []
+    for action in found.actions[position + 1 :]:
+        loops = [loop.node for loop in found.places[action].loops]
+        if is_backward(action):
+            trained += loops
+        if action.verb != "load_state_dict" or not isinstance(action.node, ast.Call) or not action.node.args:
+            continue
+        given, module = action.node.args[0], action.receiver
+        if module is None or taken.receiver is None or module.path != taken.receiver.path:
+            continue
+        if not isinstance(given, ast.Name) or given.id != target.id:
+            continue
+        definitions = found.semantics.definitions(given)
+        values = [item.value for item in definitions]
+        is_taken = any(value is not None and contains(value, taken.node) for value in values)
+        is_taken = is_taken and all(value is not None and _is_alias(found.semantics, value) for value in values)
+        if is_taken and (trained or any(map(_has_backward, found.places[action].loops))):
+            return action
+    return None
+
+
+def _has_backward(loop: Loop) -> bool:
+    return any(is_backward(inner) for inner in actions(loop.body))
+
+
+def _put_back(semantics: Semantics, call: ast.Call) -> ast.Call | None:
+    """Where the file loads what a method keeps on ``self`` of a model that it is given, if that is better than before:
+    it trains in between, wherever that is."""
+    function = enclosing_function(call)
+    kept = _kept_on_self(semantics, call)
+    if function is None or not kept:
+        return None
+    calls = (node for node in nodes_within(function, ast.Call) if isinstance(node, ast.Call))
+    others = (node for node in calls if getattr(node.func, "attr", "") == "state_dict")
+    if not any(_kept_on_self(semantics, other) == kept and _is_improvement(other) for other in others):
+        return None
+    for load in semantics.module.calls_of("load_state_dict"):
+        if load.args and isinstance(load.args[0], ast.Attribute) and load.args[0].attr == kept:
+            return load
+    return None
+
+
+def _kept_on_self(semantics: Semantics, call: ast.Call) -> str:
+    """The attribute of ``self`` that keeps the state dict of a parameter of the method."""
+    target = _kept_in(semantics, call)
+    owner = semantics.class_of_self(target.value) if isinstance(target, ast.Attribute) else None
+    model = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(target, ast.Attribute) or owner is None or not isinstance(model, ast.Name):
+        return ""
+    given = all(definition.kind is Binding.PARAMETER for definition in semantics.definitions(model))
+    return target.attr if given else ""
+
+
+def _is_improvement(call: ast.Call) -> bool:
+    """Whether a call runs, or does not, because one number is greater than another."""
+    current = parent_of(call)
+    while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(current, ast.If):
+            tests = (test for test in nodes_within(current.test, ast.Compare) if isinstance(test, ast.Compare))
+            if any(
+                isinstance(operator, ast.Lt | ast.Gt | ast.LtE | ast.GtE) for test in tests for operator in test.ops
+            ):
+                return True
+        current = parent_of(current)
+    return False
+
+
+def _is_alias(semantics: Semantics, value: ast.expr) -> bool:
+    """Whether a value is the state of a module as it is, by itself or in a copy that shares its values."""
+    calls = (call for call in nodes_within(value, ast.Call) if isinstance(call, ast.Call))
+    states = (call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "state_dict")
+    return any(_shallow_copy(semantics, call) is value for call in states)
+
+
+def _kept_in(semantics: Semantics, call: ast.Call) -> ast.Name | ast.Attribute | None:
     """What a state dict is assigned to as it is, by itself, in a copy that shares its values, or as a value of a
     dict."""
-    node, parent = _shallow_copy(call), parent_of(_shallow_copy(call))
+    node = _shallow_copy(semantics, call)
+    parent = parent_of(node)
     if isinstance(parent, ast.Dict) and node in parent.values:
         parent = parent_of(parent)
     match parent:
@@ -126,11 +217,12 @@ def _kept_in(call: ast.Call) -> ast.Name | ast.Attribute | None:
             return None
 
 
-def _shallow_copy(call: ast.Call) -> ast.Call:
+def _shallow_copy(semantics: Semantics, call: ast.Call) -> ast.Call:
     """``state_dict().copy()`` and ``dict(state_dict())`` around a call, which copy no tensor; else the call."""
     match parent_of(call):
-        case ast.Call(func=ast.Name(id="dict" | "OrderedDict"), args=[given], keywords=[]) as copy if given is call:
-            return copy
+        case ast.Call(func=function, args=[given]) as copy if given is call:
+            is_copy = semantics.is_named(function, "copy.copy", "collections.OrderedDict")
+            return copy if is_copy or getattr(function, "id", "") in ("dict", "OrderedDict") else call
         case ast.Attribute(attr="copy") as method:
             made = parent_of(method)
             return made if isinstance(made, ast.Call) and made.func is method and not made.args else call
@@ -141,7 +233,7 @@ def _shallow_copy(call: ast.Call) -> ast.Call:
 def _training_loop(found: Training, action: Action) -> Loop | None:
     """The innermost loop around an action in which there is a backward pass."""
     loops = found.places[action].loops
-    return next((loop for loop in reversed(loops) if any(is_backward(inner) for inner in actions(loop.body))), None)
+    return next((loop for loop in reversed(loops) if _has_backward(loop)), None)
 
 
 def _is_kept(unit: Unit, target: ast.Name | ast.Attribute, call: ast.Call, loop: Loop) -> bool:
@@ -165,4 +257,8 @@ def _is_kept(unit: Unit, target: ast.Name | ast.Attribute, call: ast.Call, loop:
 
 
 def _copy(edit: Editor, call: ast.Call) -> None:
-    edit.wrap(call, f"{edit.spell('copy.deepcopy')}(", ")")
+    match parent_of(call):
+        case ast.Call(func=ast.Name(id="copy") | ast.Attribute(attr="copy") as function) as copy if call in copy.args:
+            edit.replace(function, edit.spell("copy.deepcopy"))  # ``copy.copy(model.state_dict())``
+        case _:
+            edit.wrap(call, f"{edit.spell('copy.deepcopy')}(", ")")
