@@ -77,8 +77,15 @@ class AttributeBeforeSuperInit(Rule):
         if place is None or not isinstance(body[place], ast.Expr):
             return
         before = body[:place]
-        if any(_may_initialise(statement, constructor) for statement in before):
+        if any(_may_initialise(statement, constructor, view) for statement in before):
             return
+        for call, made in _through_methods(before, constructor, view):
+            yield self.found(
+                call,
+                f"`{ast.unparse(call.func)}(...)` sets `self.{made.attr}` before the base class is initialised, which"
+                " raises.",
+                related=[(body[place], "the base is initialised here"), (made, "it is set here")],
+            )
         early = [node for statement in before for node in _registered(statement, constructor, unit.semantics)]
         for node in early:
             what = f"`self.{node.attr}`" if isinstance(node.ctx, ast.Store) else f"`{ast.unparse(node)}(...)`"
@@ -101,19 +108,45 @@ def _names_init(statement: ast.stmt) -> bool:
     )
 
 
-def _may_initialise(statement: ast.stmt, constructor: FunctionNode) -> bool:
+def _may_initialise(statement: ast.stmt, constructor: FunctionNode, view: ClassView) -> bool:
     """Whether a method that is called on the object, or one of ``super()``, may already initialise the base."""
     name = first_parameter(constructor)
     for call in nodes_within(statement, ast.Call):
         assert isinstance(call, ast.Call)
         match call.func:
             case ast.Attribute(value=ast.Name(id=base), attr=method) if base == name and method not in _REGISTERING:
-                return True
+                called = view.called_from(method)
+                if not called or any(_names_any_init(one) for one in called):
+                    return True
             case ast.Name(id="super"):
                 return True
             case _:
                 pass
     return any(getattr(node, "attr", "") == "__dict__" for node in nodes_within(statement, ast.Attribute))
+
+
+def _names_any_init(method: FunctionNode) -> bool:
+    names = nodes_within(method, ast.Attribute, ast.Name)
+    return any(last_name(node) in ("__init__", "__dict__", "super") for node in names)
+
+
+def _through_methods(
+    before: list[ast.stmt], constructor: FunctionNode, view: ClassView
+) -> Iterator[tuple[ast.Call, ast.Attribute]]:
+    """Calls of the class's own methods that set a layer or parameter first thing, and where they do."""
+    name = first_parameter(constructor)
+    for statement in before:
+        match statement:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=base), attr=attr)) as call) if (
+                base == name
+            ):
+                method = view.method(attr)
+                if method is None:
+                    continue
+                registered = (node for inner in method.body for node in _registered(inner, method, view.semantics))
+                made = next(registered, None)
+                if made is not None and isinstance(made.ctx, ast.Store):
+                    yield call, made
 
 
 def _registered(statement: ast.stmt, constructor: FunctionNode, semantics: Semantics) -> Iterator[ast.Attribute]:
