@@ -52,7 +52,7 @@ from .modules import (
     module_names,
 )
 from .names import aliases, canonical, functions_in
-from .releases import indexed_modules, is_unknown, newest_indexed, resembling, since, tails_with_release
+from .releases import class_meant_by, indexed_modules, is_unknown, newest_indexed, resembling, since, tails_with_release
 from .torch_range import TorchRange
 from .versions import (
     OLDEST,
@@ -86,6 +86,7 @@ __all__ = [
     "aliases",
     "amp_replacement",
     "canonical",
+    "class_meant_by",
     "closure_required",
     "factory_facts",
     "functions_in",

@@ -9,9 +9,12 @@ from __future__ import annotations
 import difflib
 from functools import cache
 
+from .calls import signature_of
 from .tables import table
 from .versions import versioned_name
 
+#: Modules whose names in lower case that a class has too are modules (`torch.optim.adam`, `torch.utils.data.dataset`).
+_OF_MODULES = frozenset(("torch.nn", "torch.optim", "torch.distributions", "torch.utils.data"))
 #: How alike a name has to be to be what was meant.
 _ALIKE = 0.8
 #: Names that builds of torch for other hardware add to it, as their own packages say (torch_npu, torch_mlu, ...).
@@ -55,6 +58,20 @@ def is_unknown(name: str) -> bool:
     if module not in indexed_modules() or last.startswith("_") or last in _OF_OTHER_BUILDS:
         return False
     return last not in _names(module) and last not in _gone(module)
+
+
+@cache
+def class_meant_by(name: str) -> str:
+    """The class that a call of a lower-case name means, where that is at most a module of torch (`torch.optim.adam`, or
+    `torch.nn.linear`, which leaked in some old release); else an empty text."""
+    module, _, last = name.rpartition(".")
+    if module not in indexed_modules() or not last.islower() or signature_of(name) is not None:
+        return ""
+    meant = _folded_names(module).get(last.replace("_", ""), last)
+    if meant.islower() or signature_of(f"{module}.{meant}") is None:
+        return ""
+    is_module = name in indexed_modules() or (module in _OF_MODULES and last in _names(module))
+    return f"{module}.{meant}" if is_module or last in _gone(module) else ""
 
 
 def since(name: str) -> str:

@@ -8,7 +8,7 @@ from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_node, on_unit
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
-from torchlint.torch_api import indexed_modules, is_unknown, newest_indexed, resembling, versioned_name
+from torchlint.torch_api import class_meant_by, indexed_modules, is_unknown, newest_indexed, resembling, versioned_name
 
 #: The last names of modules that are indexed: what a file may import, under whatever name.
 _LAST_NAMES = frozenset(name.rpartition(".")[2] for name in indexed_modules())
@@ -17,7 +17,8 @@ _LAST_NAMES = frozenset(name.rpartition(".")[2] for name in indexed_modules())
 class UnknownApi(Rule):
     """## What it does
 
-    Reports names of torch that no release from 1.0 to 2.13 has: misspelt ones, and ones that were only imagined.
+    Reports names of torch that no release from 1.0 to 2.13 has: misspelt ones, and ones that were only imagined. A call
+    of what is at most a module (`nn.linear(3, 3)`, `optim.adam(...)`) counts.
 
     ## Why is this bad?
 
@@ -71,10 +72,14 @@ class UnknownApi(Rule):
         if node.attr.startswith("_") or not isinstance(node.ctx, ast.Load):
             return
         module = unit.semantics.written_name(node.value)
-        if module not in indexed_modules() or not is_unknown(f"{module}.{node.attr}"):
+        if module not in indexed_modules():
             return
         name = f"{module}.{node.attr}"
-        alike = resembling(name)
+        holder = parent_of(node)
+        meant = class_meant_by(name) if isinstance(holder, ast.Call) and holder.func is node else ""
+        if not meant and not is_unknown(name):
+            return
+        alike = (meant,) if meant else resembling(name)
         if not alike and isinstance(parent_of(node), ast.Attribute):
             return  # a namespace that some package adds to torch
         if unit.semantics.module.writes_attribute_of_others(node.attr) or _is_never_evaluated(node, unit):
@@ -106,7 +111,8 @@ class UnknownApi(Rule):
                 edit.replace(attribute, f"{edit.source(attribute.value)}.{right}")
 
             fixes = [FixPlan(f"Write `{right}`", "unsafe", apply)]
-        message = f"No release of torch has `{name}`" + (f"; {_choice(alike)} may be meant." if alike else ".")
+        what = "" if is_unknown(name) else "a function "
+        message = f"No release of torch has {what}`{name}`" + (f"; {_choice(alike)} may be meant." if alike else ".")
         return self.found(node, message, fixes=fixes)
 
 
