@@ -158,6 +158,8 @@ class KindInference:
             return None
         if self._is_forward_input(function, argument):
             return Kind(What.TENSOR, _LIKELY, "an input of forward")
+        if self._semantics.class_of_self(use) is not None:
+            return None  # an object with a method `backward` of its own is no tensor for that
         return self._by_calls(argument, function) or self._by_use(definition.name, function)
 
     def _by_calls(self, argument: ast.arg, function: FunctionNode) -> Kind | None:
