@@ -14,7 +14,7 @@ from torchlint.idioms.values.einsum import Equation, equation_of
 from torchlint.idioms.values.formulas import same
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
-from torchlint.semantics.scopes import Binding, Definition
+from torchlint.semantics.scopes import Binding, Definition, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -86,12 +86,16 @@ class _Follower:
         self._semantics = semantics
         self._statements: list[ast.stmt] = []
         self._branch: ast.If | None = None
+        #: The numbers of the last axis: two as well for the three axes that ``bmm`` takes.
+        self._last_axes: tuple[int, ...] = (-1,)
         #: Uses that two definitions reach, of which one stands in the branch.
         self._joined: list[ast.Name] = []
 
     def attention(self, node: ast.expr) -> Attention | None:
         factors = product_of(self._semantics, node)
         equation = None
+        if isinstance(node, ast.Call) and last_name(node.func) == "bmm":
+            self._last_axes = (-1, 2)
         if factors is None:
             equation = equation_of(self._semantics, node)
             if equation is None:
@@ -179,7 +183,7 @@ class _Follower:
                 given, axis, extra = self._softmax_layer(call)
         else:
             given, axis, extra = self._softmax_layer(call)
-        return given if given is not None and not extra and literal_of(axis) == -1 else None
+        return given if given is not None and not extra and literal_of(axis) in self._last_axes else None
 
     def _softmax_layer(self, call: ast.Call) -> tuple[ast.expr | None, ast.expr | None, bool]:
         kind = self._semantics.kind(call.func)

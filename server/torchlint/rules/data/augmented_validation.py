@@ -198,11 +198,22 @@ def _is_for_evaluation(call: ast.Call, semantics: Semantics) -> bool:
 def _bound_names(call: ast.Call) -> tuple[str, ...]:
     """The names and attributes that a value is assigned to as it is, or in parts."""
     statement = parent_of(call)
+    if isinstance(statement, ast.Tuple) and isinstance(parent_of(statement), ast.Assign):
+        return _bound_beside(call, statement)
     if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is not call:
         return ()
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
     return tuple(last_name(part) for part in parts)
+
+
+def _bound_beside(call: ast.Call, values: ast.Tuple) -> tuple[str, ...]:
+    """The name of a value in ``train, val = Subset(...), Subset(...)``."""
+    match parent_of(values):
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value) if value is values:
+            return (last_name(targets[values.elts.index(call)]),) if len(targets) == len(values.elts) else ()
+        case _:
+            return ()
 
 
 def _is_evaluation_name(name: str) -> bool:

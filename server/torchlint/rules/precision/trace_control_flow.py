@@ -7,6 +7,7 @@ from torchlint.frozen import dataclass
 from torchlint.idioms.surroundings.called_code import function_run_by, is_decorated
 from torchlint.idioms.values.tensor_values import TensorValues
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
+from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
@@ -96,12 +97,12 @@ class TraceControlFlow(Rule):
         for traced in _traced(_Traced(start, _examples(start, example)), semantics):
             branch = _branch_on_values(traced, semantics)
             if branch is not None:
-                test = ast.unparse(branch.test)
+                test = ast.unparse(branch.iter if isinstance(branch, ast.For) else branch.test)
                 shown = test if len(test) < 60 else "a test"
-                message = (
-                    f"`{traced.function.name}` branches on the values of a tensor (`{shown}`): the trace keeps only "
-                    "the branch that the example takes."
-                )
+                does, kept = "branches on the values", "branch that the example takes"
+                if isinstance(branch, ast.For):
+                    does, kept = "loops by the value", "number of rounds that the example has"
+                message = f"`{traced.function.name}` {does} of a tensor (`{shown}`): the trace keeps only the {kept}."
                 yield self.found(call, message, related=[(branch, "this test is not recorded")])
                 return
 
@@ -152,14 +153,23 @@ def _is_left_alone(function: FunctionNode, semantics: Semantics) -> bool:
     )
 
 
-def _branch_on_values(traced: _Traced, semantics: Semantics) -> ast.If | ast.While | ast.IfExp | None:
+def _branch_on_values(traced: _Traced, semantics: Semantics) -> ast.If | ast.While | ast.IfExp | ast.For | None:
     values = TensorValues(semantics, traced.tensors)
-    for branch in nodes_within(traced.function, ast.If, ast.While, ast.IfExp):
+    for branch in nodes_within(traced.function, ast.If, ast.While, ast.IfExp, ast.For):
+        if isinstance(branch, ast.For) and _is_counted(branch.iter, values):
+            return branch
         if not isinstance(branch, ast.If | ast.While | ast.IfExp) or enclosing_function(branch) is not traced.function:
             continue
         if values.decides(branch.test) and not _only_reports(branch):
             return branch
     return None
+
+
+def _is_counted(iterable: ast.expr, values: TensorValues) -> bool:
+    """Whether a loop runs as often as a tensor says: ``range(int(n))``."""
+    if not isinstance(iterable, ast.Call) or builtin_called(values.semantics, iterable) != "range":
+        return False
+    return any(values.is_number(bound) for bound in iterable.args)
 
 
 def _only_reports(branch: ast.If | ast.While | ast.IfExp) -> bool:
