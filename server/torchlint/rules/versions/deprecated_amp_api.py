@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_class, on_function
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call, on_class, on_function
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.scopes import FunctionNode
+from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import AmpReplacement, amp_replacement
 
@@ -19,6 +19,7 @@ _NAMES = tuple(
     )
     for name in names
 )
+_TAILS = frozenset(name.rpartition(".")[2] for name in _NAMES)
 #: Releases before this one are older than anything that torchlint speaks about when the project does not say.
 _OLDEST = "2.0"
 
@@ -84,6 +85,21 @@ class DeprecatedAmpApi(Rule):
         for base in view.node.bases:
             yield from self._check(base, None, unit)
 
+    @on_assignment(to=(ast.Name, ast.Attribute), of=(ast.IfExp,))
+    def check_choice(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
+        assert isinstance(statement.value, ast.IfExp)
+        for chosen in (statement.value.body, statement.value.orelse):
+            if last_name(chosen) in _TAILS:
+                yield from self._check(chosen, None, unit)
+
+    @on_assignment(to=(ast.Name,), of=(ast.Attribute, ast.Name))
+    def check_alternative(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
+        # `context = autocast` beside `context = nullcontext`: a call of the name does not say which it is.
+        if last_name(statement.value) in _TAILS and any(
+            _is_alternative(item, statement) for item in unit.all(ast.Assign)
+        ):
+            yield from self._check(statement.value, None, unit)
+
     def _check(self, used: ast.expr, call: ast.Call | None, unit: Unit) -> Iterator[Diagnosis]:
         entry = amp_replacement(unit.semantics.name(used))
         if entry is None or (unit.torch is not None and not unit.torch.may_be_at_least(entry.deprecated_since)):
@@ -99,6 +115,14 @@ class DeprecatedAmpApi(Rule):
         )
         fixes = [_plan(entry, used, call, unit)] if fixable else []
         yield self.found(used, message, fixes=fixes, deprecated=True)
+
+
+def _is_alternative(other: ast.AST, statement: ast.Assign) -> bool:
+    """Whether another assignment binds the same name."""
+    if not isinstance(other, ast.Assign) or other is statement:
+        return False
+    names = {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return any(isinstance(target, ast.Name) and target.id in names for target in other.targets)
 
 
 def _lacks_replacement(entry: AmpReplacement, unit: Unit) -> bool:
