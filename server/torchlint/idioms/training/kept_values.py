@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
 from torchlint.idioms.training.gradient_graph import carried_names, leads_to_backward
-from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, position_of_parameter
+from torchlint.semantics.nodes import (
+    argument,
+    element_of,
+    enclosing_class,
+    enclosing_function,
+    nodes_within,
+    position_of_parameter,
+)
 from torchlint.semantics.scopes import FunctionNode, dotted, last_name
 from torchlint.semantics.semantics import Semantics
 
@@ -33,6 +40,27 @@ def kept_in(semantics: Semantics, loop: ast.AST) -> Iterator[Kept]:
         if enclosing_function(statement) is enclosing_function(loop):
             yield from _by_statement(statement)
             yield from _by_method(semantics, statement, loop)
+
+
+def kept_on_self(semantics: Semantics, function: FunctionNode) -> Iterator[Kept]:
+    """What a method adds to an attribute of its object, or stores in it, that it does not set anew itself."""
+    holder = enclosing_class(function)
+    if holder is None:
+        return
+    for statement in nodes_within(function, ast.AugAssign, ast.Assign, ast.Expr):
+        assert isinstance(statement, ast.stmt)
+        for kept in _by_statement(statement):
+            if not _lasts(semantics, kept.target, holder) or _has_no_graph(semantics, kept):
+                continue
+            attribute = last_name(kept.target)
+            writes = semantics.module.attribute_writes(holder, attribute)
+            if not any(
+                enclosing_function(write.statement) is function
+                and not write.augmented
+                and not _adds_to_itself(write.value, attribute)
+                for write in writes
+            ):
+                yield kept
 
 
 def _by_statement(statement: ast.stmt) -> Iterator[Kept]:
@@ -93,7 +121,8 @@ def _lasts(semantics: Semantics, target: ast.Name | ast.Attribute, owner: ast.Cl
     if not isinstance(target, ast.Attribute) or semantics.class_of_self(target.value) is None:
         return False
     writes = semantics.module.attribute_writes(owner, target.attr)
-    limited = any(semantics.is_call_to(write.value, "collections.deque") for write in writes)
+    values = [element_of(write.value, write.path) if write.value is not None else None for write in writes]
+    limited = any(semantics.is_call_to(value, "collections.deque") for value in values)
     return not limited and not leads_to_backward(semantics, ast.unparse(target), None)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.gradient_graph import backpropagated, carried_names, is_foreign, leads_to_backward
-from torchlint.idioms.training.kept_values import Kept, kept_in
+from torchlint.idioms.training.kept_values import Kept, kept_in, kept_on_self
 from torchlint.idioms.training.loops import LoopNode, loops_around
 from torchlint.idioms.training.loss_holders import holder_kept, holders_of, parts_kept
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
@@ -95,9 +95,29 @@ class GraphKeptAcrossIterations(Rule):
             yield from self._kept(semantics, call, losses, call)
             return
         function = enclosing_function(call)
-        places = _returned_places(semantics, function, losses) if function is not None else {}
-        for caller in semantics.callers(function) if function is not None and places else ():
+        if function is None:
+            return
+        places = _returned_places(semantics, function, losses)
+        for caller in semantics.callers(function) if places else ():
             yield from self._kept(semantics, caller, _bound_by(caller, places, semantics), call)
+        yield from self._kept_on_self(semantics, function, losses, call)
+
+    def _kept_on_self(
+        self, semantics: Semantics, function: FunctionNode, losses: dict[Definition, bool], backward: ast.Call
+    ) -> Iterator[Diagnosis]:
+        """What a method that trains on one batch keeps on its object: ``self.losses.append(loss)``."""
+        for kept in kept_on_self(semantics, function):
+            carriers = [
+                name
+                for name in carried_names(kept.value)
+                if not losses.keys().isdisjoint(semantics.definitions(name))
+                and not _is_cut_between(name, backward, kept.statement)
+            ]
+            if carriers and not _is_without_grad(semantics, kept):
+                loops = (loop for caller in semantics.callers(function) for loop in loops_around(caller))
+                fix = FixPlan("Add `.detach()`", "unsafe", partial(_cut, carriers=carriers, cut=".detach()"))
+                reset = kept.name in _reset_elsewhere(semantics, kept, function)
+                yield self._diagnosis(kept, ast.unparse(carriers[0]), [fix], backward, next(loops, None), reset)
 
     def _kept(
         self, semantics: Semantics, place: ast.Call, losses: dict[Definition, bool], backward: ast.Call
@@ -131,7 +151,7 @@ class GraphKeptAcrossIterations(Rule):
             yield self._diagnosis(kept, ast.unparse(carriers[0]), [fix], backward, loop, reset)
 
     def _diagnosis(
-        self, kept: Kept, shown: str, fixes: Sequence[FixPlan], backward: ast.Call, loop: LoopNode, reset: bool
+        self, kept: Kept, shown: str, fixes: Sequence[FixPlan], backward: ast.Call, loop: LoopNode | None, reset: bool
     ) -> Diagnosis:
         until = " until it is reset" if reset else ""
         retained = any(item.arg in ("retain_graph", "create_graph") for item in backward.keywords)
@@ -139,10 +159,9 @@ class GraphKeptAcrossIterations(Rule):
             "with all activations" if retained else "of which `backward()` has freed the activations but not the nodes"
         )
         message = f"`{kept.name}` keeps the autograd graph of `{shown}` of every iteration{until}, {freed}."
-        related: list[tuple[ast.AST, str]] = [
-            (backward, "backpropagated here"),
-            (loop, "in each iteration of this loop"),
-        ]
+        related: list[tuple[ast.AST, str]] = [(backward, "backpropagated here")]
+        if loop is not None:
+            related.append((loop, "in each iteration of this loop"))
         if kept.inner is not None:
             related.append((kept.inner, "kept here"))
         severity = Severity.HINT if reset else None
@@ -166,6 +185,16 @@ def _is_cut_between(name: ast.Name, place: ast.AST, statement: ast.stmt) -> bool
                         return all(carried.id != again for carried in carried_names(value))
         child, holder = holder, parent_of(holder)
     return False
+
+
+def _reset_elsewhere(semantics: Semantics, kept: Kept, function: FunctionNode) -> Iterator[str]:
+    """The name of what is kept, for each method but the constructor that sets it anew."""
+    assert isinstance(kept.target, ast.Attribute)
+    owner = semantics.class_of_self(kept.target.value)
+    for write in semantics.module.attribute_writes(owner, kept.target.attr) if owner is not None else ():
+        method = enclosing_function(write.statement)
+        if method is not function and getattr(method, "name", "") != "__init__":
+            yield kept.name
 
 
 def _all_kept_in(semantics: Semantics, loop: LoopNode) -> tuple[Kept, ...]:
