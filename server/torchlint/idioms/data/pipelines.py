@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.semantics.nodes import contains, nodes_within
-from torchlint.semantics.scopes import last_name
+from torchlint.semantics.scopes import Binding, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of, part_of
 
@@ -27,8 +27,20 @@ def steps_of(semantics: Semantics, pipeline: ast.expr | None) -> Iterator[ast.ex
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             yield from steps_of(semantics, left)
             yield from steps_of(semantics, right)
+        case ast.Name() if (display := _display_before(semantics, value)) is not None:
+            added = _added(semantics, value, display)
+            yield from [None] if added is None else [*steps_of(semantics, display), *added]
         case ast.expr():
             yield None
+
+
+def _display_before(semantics: Semantics, use: ast.Name) -> ast.expr | None:
+    """The list that a name is bound to once, where all else that binds it adds to that: ``steps += [...]``."""
+    bindings = semantics.bindings(use)
+    first = [found.value for found in bindings if found.kind is Binding.ASSIGNMENT and not found.path]
+    if len(first) != 1 or not all(found.kind in (Binding.ASSIGNMENT, Binding.AUGMENTED) for found in bindings):
+        return None
+    return first[0] if isinstance(first[0], ast.List) else None
 
 
 def _added(semantics: Semantics, use: ast.Name, display: ast.expr) -> list[ast.expr | None] | None:
@@ -42,6 +54,9 @@ def _added(semantics: Semantics, use: ast.Name, display: ast.expr) -> list[ast.e
         at_end = part_of(statement) is part_of(use) and contains(statement, use)
         if at_end and not isinstance(statement, _COMPOUND):
             break
+        if isinstance(statement, ast.AugAssign) and _is_mention(statement.target, use):
+            found += list(steps_of(semantics, statement.value)) if isinstance(statement.op, ast.Add) else [None]
+            continue
         mentions = [name for name in nodes_within(statement, ast.Name) if _is_mention(name, use)]
         if not all(_grows(name) for name in mentions):
             return None
@@ -63,6 +78,8 @@ def _is_mention(name: ast.AST, use: ast.Name) -> bool:
 
 def _grows(name: ast.AST) -> bool:
     holder = parent_of(name)
+    if isinstance(holder, ast.AugAssign):
+        return holder.target is name and isinstance(holder.op, ast.Add)
     return isinstance(holder, ast.Attribute) and holder.attr in _GROWING
 
 

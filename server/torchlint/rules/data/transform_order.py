@@ -6,6 +6,7 @@ from enum import Enum
 
 from torchlint.fixes.editor import Editor
 from torchlint.frozen import dataclass
+from torchlint.idioms.data.loader_use import made_by
 from torchlint.idioms.data.pipelines import steps_of
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
@@ -167,7 +168,7 @@ def _steps(pipeline: ast.expr | None, semantics: Semantics) -> Iterator[_Step]:
 
 
 def _step(element: ast.expr, semantics: Semantics) -> Iterator[_Step]:
-    made = semantics.value_of(element)
+    made = made_by(semantics, element)
     name = semantics.name(made.func) if isinstance(made, ast.Call) else ""
     if not name.startswith(_MODULE) or not isinstance(made, ast.Call):
         yield _Step("", element)
