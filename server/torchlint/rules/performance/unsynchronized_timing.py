@@ -249,8 +249,12 @@ def _is_subtracted(name: str, found: _Measurement, unit: Unit) -> bool:
     for operation in operations:
         match operation:
             case ast.BinOp(op=ast.Sub(), left=left, right=ast.Name(id=right)) if right == name:
-                if left is found.clock or (ended and isinstance(left, ast.Name) and left.id == ended):
+                if left is found.clock:
                     return True
+                if isinstance(left, ast.Name) and left.id == ended:
+                    reaching = unit.semantics.definitions(left)
+                    if any(definition.node is found.end for definition in reaching):
+                        return True
     return False
 
 

@@ -116,9 +116,11 @@ def _entered(block: Within, semantics: Semantics) -> ast.expr | None:
     for name, context in block.contexts:
         if name in _AUTOCAST:
             return context
-        value = semantics.value_of(context) if isinstance(context, ast.Name) else None
-        if isinstance(value, ast.Call) and semantics.is_named(value.func, *_AUTOCAST):
-            return value
+        value = semantics.value_of(context) if isinstance(context, ast.Name) else context
+        sides = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
+        for side in sides:  # `autocast("cuda") if amp else nullcontext()`
+            if isinstance(side, ast.Call) and semantics.is_named(side.func, *_AUTOCAST):
+                return side
     return None
 
 
