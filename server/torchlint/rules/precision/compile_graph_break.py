@@ -107,7 +107,7 @@ class CompileGraphBreak(Rule):
         start = _decorated(expression) if call is None else _decorated(call)
         if start is None and call is not None:
             subject = argument(call, 0, "model")
-            start = function_run_by(subject, semantics) or _forward_kept(subject, call, semantics)
+            start = function_run_by(subject, semantics) or _code_before(subject, call, semantics)
         if start is not None:
             yield from self._breaks(start, call, expression, semantics)
 
@@ -137,8 +137,12 @@ class CompileGraphBreak(Rule):
                 yield self.found(found.node, message, related=[(place, f"`{start.name}` is compiled here")])
 
 
-def _forward_kept(subject: ast.expr | None, call: ast.Call, semantics: Semantics) -> FunctionNode | None:
-    """The ``forward`` behind ``self.model = torch.compile(self.model)``, of what the attribute was before."""
+def _code_before(subject: ast.expr | None, call: ast.Call, semantics: Semantics) -> FunctionNode | None:
+    """What runs behind ``self.model = torch.compile(self.model)`` or ``step = torch.compile(step)``: what was there
+    before."""
+    if isinstance(subject, ast.Name):
+        others = [found.node for found in semantics.bindings(subject) if found.value is not call]
+        return others[0] if len(others) == 1 and isinstance(others[0], ast.FunctionDef) else None
     owner = semantics.class_of_self(subject.value) if isinstance(subject, ast.Attribute) else None
     if owner is None or not isinstance(subject, ast.Attribute):
         return None
