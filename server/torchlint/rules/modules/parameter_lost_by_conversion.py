@@ -11,12 +11,14 @@ from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.dtype_conversions import conversion_of, is_exact, means_the_same
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.nodes import (
+    are_exclusive,
     argument,
     contains,
     enclosing_function,
     has_unknown_arguments,
     nodes_within,
     shortened,
+    statement_of,
 )
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -216,7 +218,8 @@ def _stored_on_self(
     if owner is None:
         return None
     for write in semantics.module.attribute_writes(owner, target.attr):
-        if write.statement is not statement and semantics.is_call_to(write.value, "torch.nn.Parameter"):
+        made_again = write.statement is not statement and semantics.is_call_to(write.value, "torch.nn.Parameter")
+        if made_again and not are_exclusive(write.statement, statement_of(value)):
             return None
     if semantics.find_method(owner, target.attr) is not None:
         return None  # a property
