@@ -13,8 +13,8 @@ from torchlint.idioms.training.loops import LoopNode, loops_around, runs_each_ti
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.index import index_of
-from torchlint.semantics.nodes import contains, enclosing_function, nodes_within, statement_of
-from torchlint.semantics.scopes import Binding, Definition
+from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, nodes_within, statement_of
+from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of, part_of
@@ -145,10 +145,21 @@ class RecurrentStateNotDetached(Rule):
             if kind is None or kind.class_node is None or not contains(found.loop, call):
                 continue
             for owner in _with_parts(semantics, kind.class_node):
-                for name, value in _kept_states(semantics, owner, found.loop):
+                forward = semantics.find_method(owner, "forward")
+                for write, value, _ in _kept_states(semantics, owner, forward, found.loop) if forward else ():
                     if value not in told:
                         told.add(value)
-                        yield self._diagnosis(value, [f"self.{name}"], found, [])
+                        yield self._diagnosis(value, [f"self.{write.name}"], found, [])
+        method = enclosing_function(found.backward)
+        trainer = enclosing_class(method) if method is not None else None
+        if method is None or trainer is None or semantics.is_module_class(trainer):
+            return
+        for write, value, reads in _kept_states(semantics, trainer, method, found.loop):
+            if any(read in found.loss.uses for read in reads):  # what an object that trains keeps from step to step
+                name = f"{write.base}.{write.name}"
+                line = _detached(semantics, value, write.path, name)
+                fixes = [_inserting(found.backward, [line])] if line is not None else []
+                yield self._diagnosis(value, [name], found, fixes)
 
     def _diagnosis(self, value: ast.expr, names: list[str], found: _Pass, fixes: list[FixPlan]) -> Diagnosis:
         shown = " and ".join(f"`{name}`" for name in dict.fromkeys(names))
@@ -166,12 +177,11 @@ class RecurrentStateNotDetached(Rule):
         return self.found(value, message, related=related, fixes=fixes)
 
     def _fix(self, semantics: Semantics, found: _Pass, states: list[Definition]) -> list[FixPlan]:
-        lines = [_detached(semantics, state) for state in states]
-        if None in lines:
-            return []
+        lines = [
+            _detached(semantics, state.value, state.path, state.name) for state in states if state.value is not None
+        ]
         text = [line for line in lines if line is not None]
-        title = f"Insert `{text[0]}`"
-        return [FixPlan(title, "unsafe", lambda edit: _insert(edit, found.place, text))]
+        return [_inserting(found.place, text)] if len(text) == len(states) else []
 
 
 def _is_retained(backward: ast.Call) -> bool:
@@ -224,23 +234,25 @@ def _with_parts(semantics: Semantics, owner: ast.ClassDef) -> list[ast.ClassDef]
     return found
 
 
-def _kept_states(semantics: Semantics, owner: ast.ClassDef, loop: LoopNode) -> Iterator[tuple[str, ast.expr]]:
-    """The attributes that ``forward`` sets to what it made of them, with the value; nothing in the loop resets them."""
-    forward = semantics.find_method(owner, "forward")
-    if forward is None:
-        return
-    for name in sorted({attribute.attr for attribute in self_attributes(forward)}):
+def _kept_states(
+    semantics: Semantics, owner: ast.ClassDef, method: FunctionNode, loop: LoopNode
+) -> Iterator[tuple[AttributeWrite, ast.expr, list[ast.Attribute]]]:
+    """Where a method sets attributes to what it made of them, with the value and where that reads them; nothing in the
+    loop resets them."""
+    for name in sorted({attribute.attr for attribute in self_attributes(method)}):
         writes = semantics.module.attribute_writes(owner, name)
-        states = [write for write in writes if enclosing_function(write.statement) is forward]
-        resets = {getattr(enclosing_function(write.statement), "name", "") for write in writes} - {forward.name}
+        states = [write for write in writes if enclosing_function(write.statement) is method]
+        if enclosing_function(loop) is method:
+            states = [write for write in states if contains(loop, write.statement)]
+        resets = {getattr(enclosing_function(write.statement), "name", "") for write in writes} - {method.name}
         if len(states) != 1 or states[0].value is None or semantics.module.writes_attribute_of_others(name):
             continue
         sources = sources_of(semantics, states[0].value, states[0].path)
         reads = [use for use in sources.uses if isinstance(use, ast.Attribute) and use.attr == name]
         if not sources.calls or not reads or _is_changed_otherwise(semantics, owner, name):
             continue
-        if not _may_run_in(semantics, resets - {"__init__"}, loop) and not _may_run_in(semantics, resets, forward):
-            yield name, states[0].value
+        if not _may_run_in(semantics, resets - {"__init__"}, loop) and not _may_run_in(semantics, resets, method):
+            yield states[0], states[0].value, reads
 
 
 def _may_run_in(semantics: Semantics, methods: set[str], place: ast.AST) -> bool:
@@ -265,18 +277,20 @@ def _is_changed_otherwise(semantics: Semantics, owner: ast.ClassDef, name: str) 
     return any(isinstance(parent := parent_of(read), ast.Attribute) and parent.attr == "data" for read in reads)
 
 
-def _detached(semantics: Semantics, state: Definition) -> str | None:
-    """The statement that cuts a state from its graph; None where it is not known what the state is."""
-    call = state.value
+def _detached(semantics: Semantics, call: ast.expr, path: tuple[int | None, ...], name: str) -> str | None:
+    """The statement that cuts (the element at ``path`` of) a state from its graph; None where it is not known what the
+    state is."""
     kind = semantics.kind(call.func) if isinstance(call, ast.Call) else None
     origin = kind.origin if kind is not None else ""
-    name = state.name
-    tensor = f"{name} = {name}.detach()"
-    if origin in _SINGLE or (origin in _PAIRS and len(state.path) == 2) or (origin in _CELLS and state.path):
-        return tensor
+    if origin in _SINGLE or (origin in _PAIRS and len(path) == 2) or (origin in _CELLS and path):
+        return f"{name} = {name}.detach()"
     if origin in _PAIRS or origin in _CELLS:
         return f"{name} = tuple(part.detach() for part in {name})"
     return None
+
+
+def _inserting(place: ast.Call, lines: list[str]) -> FixPlan:
+    return FixPlan(f"Insert `{lines[0]}`", "unsafe", lambda edit: _insert(edit, place, lines))
 
 
 def _insert(edit: Editor, place: ast.Call, lines: list[str]) -> None:
