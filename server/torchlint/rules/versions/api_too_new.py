@@ -80,7 +80,21 @@ class ApiTooNew(Rule):
             return
         for alias in statement.names:
             name = f"{statement.module}.{alias.name}"
-            if not _is_too_new(name, unit.torch) or _is_under_availability(statement):
+            if not _is_too_new(name, unit.torch):
+                name = _module_too_new(statement.module or "", unit.torch)
+            if not name or _is_under_availability(statement):
+                continue
+            if not in_version_fallback(unit.semantics, statement):
+                yield self._diagnosis(alias, name, unit.torch)
+
+    @on_node(ast.Import)
+    def check_module(self, statement: ast.Import, unit: Unit) -> Iterator[Diagnosis]:
+        if unit.torch is None or unit.torch.lower is None:
+            return
+        for alias in statement.names:
+            # Without `as` it is reported where it is used, by its whole name.
+            name = _module_too_new(alias.name, unit.torch) if alias.asname else ""
+            if not name or _is_under_availability(statement):
                 continue
             if not in_version_fallback(unit.semantics, statement):
                 yield self._diagnosis(alias, name, unit.torch)
@@ -94,6 +108,13 @@ def _is_too_new(name: str, allowed: TorchRange) -> bool:
         return False
     release = since(name) if name.startswith("torch.") else ""
     return bool(release) and allowed.may_be_below(release)
+
+
+def _module_too_new(module: str, allowed: TorchRange) -> str:
+    """The outermost module of a dotted name that is too new; an empty text if none is."""
+    parts = module.split(".")
+    names = (".".join(parts[:length]) for length in range(2, len(parts) + 1)) if parts[0] == "torch" else ()
+    return next((name for name in names if _is_too_new(name, allowed)), "")
 
 
 def _is_provided_for(node: ast.expr, unit: Unit) -> bool:
