@@ -8,6 +8,7 @@ from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, on_call, on_reference
 from torchlint.rules.versions._versioned import VersionedNameRule
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 from torchlint.torch_api import versioned_tails
@@ -45,10 +46,10 @@ class InertLegacySwitch(VersionedNameRule):
 
     ## Exceptions
 
-    The same keyword of another function, `.data[0]` of anything but a loss of torch that is reduced to one number, and
-    code for several versions. A dict that lists a function under its own name and its successor, too. `F.sigmoid` and
-    `F.tanh` are no longer deprecated since torch 2.0. The fix takes `volatile` away; what was meant is
-    `with torch.no_grad():`.
+    The same keyword of another function, `.data[0]` of anything but a loss of torch that is reduced to one number or
+    what the same function backpropagates, and code for several versions. A dict that lists a function under its own
+    name and its successor, too. `F.sigmoid` and `F.tanh` are no longer deprecated since torch 2.0. The fix takes
+    `volatile` away; what was meant is `with torch.no_grad():`.
 
     ## References
 
@@ -84,7 +85,9 @@ class InertLegacySwitch(VersionedNameRule):
                 pass
             case _:
                 return
-        if not _is_reduced_loss(loss, unit) or in_version_fallback(unit.semantics, node):
+        if not _is_reduced_loss(loss, unit) and not _is_backpropagated(loss, unit):
+            return
+        if in_version_fallback(unit.semantics, node):
             return
         fix = FixPlan("Replace with `.item()`", "safe", lambda edit: edit.replace(node, f"{edit.source(loss)}.item()"))
         yield self.found(
@@ -103,6 +106,22 @@ class InertLegacySwitch(VersionedNameRule):
         new = f"torch.{name.rpartition('.')[2]}"
         fix = FixPlan(f"Replace with `{new}`", "safe", lambda edit: edit.replace(call.func, edit.spell(new)))
         yield self.found(call.func, f"`{name}` is deprecated in torch below 2.0: use `{new}`.", fixes=[fix])
+
+
+def _is_backpropagated(loss: ast.expr, unit: Unit) -> bool:
+    """Whether the same function backpropagates what a call gave, and gives no gradient: then it is one number."""
+    if not isinstance(loss, ast.Name):
+        return False
+    function = enclosing_function(loss)
+    made = set(unit.semantics.definitions(loss))
+    if not made or not all(isinstance(item.value, ast.Call) and not item.path for item in made):
+        return False
+    for call in nodes_within(function, ast.Call) if function is not None else unit.all(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="backward", value=ast.Name(id=loss.id) as other), args=[]):
+                if made & set(unit.semantics.definitions(other)):
+                    return not any(item.arg in ("gradient", None) for item in call.keywords)
+    return False
 
 
 def _is_reduced_loss(expression: ast.expr, unit: Unit) -> bool:

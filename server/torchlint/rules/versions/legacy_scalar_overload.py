@@ -84,7 +84,8 @@ class LegacyScalarOverload(Rule):
     ## Exceptions
 
     `torch.add(2, x)` and other calls with as many arguments as tensors. `x.add(2, y)` and other methods
-    without an underscore at the end are reported only where `x` is known to be a tensor: other classes have them, too.
+    without an underscore at the end are reported only where `x` is known to be a tensor, or `y` is the `data` of
+    something: other classes have them, too.
 
     ## References
 
@@ -111,7 +112,8 @@ class LegacyScalarOverload(Rule):
         if len(call.args) not in overloads or unit.semantics.name(call.func) in _FUNCTIONS:
             return
         kind = unit.semantics.kind(call.func.value)
-        if kind is None and (not call.func.attr.endswith("_") or unit.semantics.names(call.func.value)):
+        certain = call.func.attr.endswith("_") or _is_given_data(call)
+        if kind is None and (not certain or unit.semantics.names(call.func.value)):
             return
         if kind is None or kind.is_tensor:
             yield from self._check(overloads, call, unit)
@@ -131,6 +133,12 @@ class LegacyScalarOverload(Rule):
             fixes=[FixPlan(f"Give {by_name} by name", "safe", lambda edit: _reorder(edit, overload, call))],
             deprecated=True,
         )
+
+
+def _is_given_data(call: ast.Call) -> bool:
+    """Whether the last argument is the ``data`` of something (``grad.add(weight_decay, p.data)``)."""
+    last = call.args[-1]
+    return isinstance(last, ast.Attribute) and last.attr == "data"
 
 
 def _reorder(edit: Editor, overload: _Overload, call: ast.Call) -> None:
