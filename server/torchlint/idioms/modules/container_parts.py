@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from enum import Enum
+from typing import TypeGuard
 
 from torchlint.frozen import dataclass
 from torchlint.semantics.nodes import nodes_within
@@ -158,7 +159,11 @@ def elements_of(value: ast.AST | None, semantics: Semantics) -> Iterator[ast.exp
             yield from elements_of(given, semantics)
         case ast.Call(func=ast.Name(id="list" | "tuple" | "dict")) | ast.Call(func=ast.Name(id="OrderedDict")):
             for item in value.args:
-                yield from elements_of(item, semantics)
+                if isinstance(item, ast.List | ast.Tuple) and last_name(value.func) in ("dict", "OrderedDict"):
+                    for pair in item.elts:
+                        yield from _of_element(pair.elts[1] if _is_pair(pair) else pair, semantics)
+                else:
+                    yield from elements_of(item, semantics)
             for keyword in value.keywords:
                 yield from _of_element(keyword.value, semantics)
         case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(body=element), *_]):
@@ -175,6 +180,10 @@ def elements_of(value: ast.AST | None, semantics: Semantics) -> Iterator[ast.exp
             yield from _of_element(element, semantics)
         case _:
             yield None
+
+
+def _is_pair(element: ast.expr) -> TypeGuard[ast.Tuple]:
+    return isinstance(element, ast.Tuple) and len(element.elts) == 2
 
 
 def _of_element(element: ast.expr, semantics: Semantics) -> Iterator[ast.expr | None]:

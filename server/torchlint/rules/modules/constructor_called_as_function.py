@@ -18,6 +18,7 @@ _FLAG = regex(r"averag|reduc|^is_|^use_|flag|weight", re.IGNORECASE)
 _KINDS = frozenset({"activation", "dropout", "pooling", "shape", "normalization", "distance"})
 #: What the functions and objects that compute a loss call their data.
 _DATA = frozenset({"input", "target"})
+_STATELESS = frozenset({"activation", "pooling", "shape", "distance"})
 _CONVERTING = frozenset("float long int to squeeze unsqueeze view reshape flatten type cuda".split())
 #: What targets are called.
 _TARGET = regex(r"^(?:ys?|y_true|(?:true_?)?(?:target|label)s?|gt|ground_?truth)$|_(?:target|label)s?$")
@@ -94,6 +95,17 @@ class ConstructorCalledAsFunction(Rule):
         fix = FixPlan(
             f"Make the object, then call it: `{written}()(...)`", "unsafe", lambda e: e.insert_after(function, "()")
         )
+        settings = [*call.args[1:], *call.keywords]
+        if not can and facts.kind in _STATELESS and call.args and settings and not _keeps(name):
+            given = ", ".join(ast.unparse(item) for item in settings)
+            fix = FixPlan(
+                f"Make the object, then call it: `{written}({given})(...)`",
+                "unsafe",
+                lambda e: e.replace(
+                    call, f"{e.source(function)}({', '.join(map(e.source, settings))})({e.source(call.args[0])})"
+                ),
+            )
+            can = True
         yield self.found(call, message, fixes=[fix] if can else [])
 
 
@@ -149,6 +161,9 @@ def _needs_nothing(name: str) -> bool:
     facts = torch_api.module_facts(name)
     if facts is None or name.endswith(("Softmax", "LogSoftmax", "Softmin")):
         return False
-    # A layer with weights or a mode would have to be kept by the module: that is no small fix.
-    keeps = torch_api.has_parameters(name, {}) is not False or torch_api.is_mode_dependent(name, {}) is not False
-    return (facts.kind in ("activation", "loss", "distance") or name == "torch.nn.Flatten") and not keeps
+    return (facts.kind in ("activation", "loss", "distance") or name == "torch.nn.Flatten") and not _keeps(name)
+
+
+def _keeps(name: str) -> bool:
+    """Whether a layer has weights or a mode: the module would have to keep it, which is no small fix."""
+    return torch_api.has_parameters(name, {}) is not False or torch_api.is_mode_dependent(name, {}) is not False

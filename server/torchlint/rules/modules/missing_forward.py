@@ -78,6 +78,7 @@ class MissingForward(Rule):
             yield self.found(
                 method,
                 f"`forward` stands inside of `{holder.name}`, so `{view.name}` has none: calling the module raises.",
+                fixes=_dedented(method, holder),
             )
             return
         near = [method for method in view.methods if _is_near(method.name) and len(_parameters(method)) > 1]
@@ -135,6 +136,14 @@ def _nested(view: ClassView) -> tuple[FunctionNode, FunctionNode] | None:
                 if own and not used and not inner.decorator_list and enclosing_function(inner) is holder:
                     return inner, holder
     return None
+
+
+def _dedented(method: FunctionNode, holder: FunctionNode) -> list[FixPlan]:
+    """Take ``forward``, and the methods that follow it, out of the method that holds them."""
+    rest = holder.body[holder.body.index(method) :] if method in holder.body else []
+    if not rest or not all(isinstance(one, ast.FunctionDef) and one.args.args for one in rest):
+        return []
+    return [FixPlan("Take it out", "unsafe", lambda edit: edit.dedent_from(method, rest[-1], holder))]
 
 
 def _is_abstract(method: FunctionNode) -> bool:

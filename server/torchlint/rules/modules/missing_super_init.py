@@ -12,6 +12,9 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
+#: Bases that can be made with no arguments.
+_BASES = ("torch.nn.Module", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+
 
 class MissingSuperInit(Rule):
     """## What it does
@@ -187,7 +190,7 @@ def _needs_no_arguments(node: ast.ClassDef, semantics: Semantics) -> bool:
     target = base.value if isinstance(base, ast.Subscript) else base
     local = semantics.local_class(target)
     if local is None:
-        return semantics.is_named(target, "torch.nn.Module")
+        return semantics.is_named(target, *_BASES)
     constructor = semantics.module.method(local, "__init__")
     if constructor is None:
         return not local.decorator_list and _needs_no_arguments(local, semantics)

@@ -66,8 +66,9 @@ class RnnDropoutSingleLayer(Rule):
             return
         keyword = next((item for item in call.keywords if item.arg == "dropout"), None)
         fixes = []
-        if keyword is not None:
-            value = keyword.value
+        last = len(call.args) - 1
+        if keyword is not None or (facts is not None and facts.parameters.index("dropout") == last):
+            value = keyword.value if keyword is not None else call.args[last]
             fixes = [FixPlan("Remove `dropout`", "safe", lambda edit: edit.remove_argument(call, value))]
         yield self.found(
             keyword or call,

@@ -117,7 +117,9 @@ class SharedLayerByRepetition(Rule):
         shared = [element for element in display.elts if _keeps_weights(element, unit.semantics)]
         if not shared or _is_meant(product, shared, call, unit):
             return
-        plain = display is product.left and not any(isinstance(element, ast.Starred) for element in display.elts)
+        plain = display in (product.left, product.right) and not any(
+            isinstance(element, ast.Starred) for element in display.elts
+        )
         fixes = [_product_fix(product, display, count)] if isinstance(display, ast.List) and plain else []
         yield self.found(
             product,

@@ -108,6 +108,7 @@ class UninitializedParameter(Rule):
                 call,
                 f"The parameters of `self.{name}` begin with whatever the memory held: nothing in this file initialises"
                 " them.",
+                fixes=[_fix_inside(data)] if data is argument(call, 0, "data") else [],
             )
             return
         zero = any(part in name for part in ("bias", "beta", "shift"))
@@ -167,6 +168,14 @@ def _call_fix(constructor: FunctionNode) -> FixPlan:
         edit.insert_statement_after(last, called)
 
     return FixPlan(f"Call `{called}` at its end", "unsafe", apply)
+
+
+def _fix_inside(data: ast.expr) -> FixPlan:
+    return FixPlan(
+        "Fill them with `init.normal_`",
+        "unsafe",
+        lambda edit: edit.wrap(data, f"{edit.spell('torch.nn.init.normal_')}(", ", std=0.02)"),
+    )
 
 
 def _fix(statement: ast.stmt, attribute: str, zero: bool) -> FixPlan:

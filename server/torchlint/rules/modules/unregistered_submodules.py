@@ -319,6 +319,8 @@ def _can_be_spelled(container: PlainContainer) -> bool:
     match container.write.value:
         case ast.BinOp(op=ast.Mult(), left=ast.List(elts=[ast.Call()])):
             return True
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return all(isinstance(side, ast.List | ast.ListComp) and _holds_lists_only(side) for side in (left, right))
         case ast.BinOp() | None:
             return False
         case value:
@@ -344,8 +346,10 @@ def _has_text_keys(container: PlainContainer, semantics: Semantics) -> bool:
             keys += written
         case ast.DictComp(key=key):
             keys.append(key)
-        case ast.Call(args=[], keywords=[]):
-            pass
+        case ast.Call(args=[], keywords=named):
+            keys += [ast.Constant(item.arg) if item.arg is not None else None for item in named]
+        case ast.Call(func=function, args=[ast.List(elts=pairs)], keywords=[]) if last_name(function) == "OrderedDict":
+            keys += [pair.elts[0] if isinstance(pair, ast.Tuple) and len(pair.elts) == 2 else None for pair in pairs]
         case _:
             return False
     for growth in container.growth:
