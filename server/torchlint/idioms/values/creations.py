@@ -10,7 +10,9 @@ from torchlint.torch_api import factory_facts
 #: What gives the same elements in another shape, in memory of its own or laid out as it was.
 SHAPES = frozenset("unsqueeze squeeze view reshape flatten repeat transpose permute t contiguous".split())
 #: What may stand between the creation and a move without a difference to the result.
-_BETWEEN = SHAPES | frozenset("expand float double half bfloat16 long int bool".split())
+_BETWEEN = SHAPES | frozenset("expand float double half bfloat16 long int bool tril triu".split())
+#: The same as functions, which take the tensor first.
+_FUNCTIONS = ("torch.tril", "torch.triu")
 
 
 def creation_of(semantics: Semantics, expression: ast.expr, through: frozenset[str] = _BETWEEN) -> ast.Call | None:
@@ -18,13 +20,15 @@ def creation_of(semantics: Semantics, expression: ast.expr, through: frozenset[s
 
     ``through``: the methods that may stand behind it.
     """
-    while (
-        isinstance(expression, ast.Call)
-        and isinstance(expression.func, ast.Attribute)
-        and expression.func.attr in through
-        and not semantics.names(expression.func)
-    ):
-        expression = expression.func.value
+    while isinstance(expression, ast.Call):
+        function = expression.func
+        named = semantics.names(function)
+        if isinstance(function, ast.Attribute) and function.attr in through and not named:
+            expression = function.value
+        elif through is _BETWEEN and expression.args and semantics.is_named(function, *_FUNCTIONS):
+            expression = expression.args[0]
+        else:
+            break
     if not isinstance(expression, ast.Call):
         return None
     name = semantics.name(expression.func)

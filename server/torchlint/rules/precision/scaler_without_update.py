@@ -3,12 +3,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.fixes.editor import Editor
+from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.scaling import Scaling, is_handed, scaling_of
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop
+from torchlint.semantics.nodes import enclosing_function
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 
@@ -120,9 +121,13 @@ class ScalerWithoutUpdate(Rule):
             f"`{ast.unparse(step.node)}` raises in the second iteration: nothing in the loop calls `{scaler}.update()`."
         )
         stepped = {_given(action) for action, event in events.items() if event == "step"}
-        fix = FixPlan(f"Insert `{scaler}.update()`", "unsafe", lambda edit: _insert(edit, step.node))
+        # A second update without a step between raises as well: the one that comes too late goes.
+        late = [action.node for action, event in events.items() if event == action.verb == "update"]
+        title = f"{'Move' if late else 'Insert'} `{scaler}.update()`" + (" into the loop" if late else "")
+        fix = FixPlan(title, "unsafe", lambda edit: _insert(edit, step.node, late))
         related = [(loop.node, "in each iteration of this loop")]
-        return self.found(step.node, message, related=related, fixes=[fix] if len(stepped) == 1 else [])
+        offered = len(stepped) == 1 and len(late) < 2
+        return self.found(step.node, message, related=related, fixes=[fix] if offered else [])
 
 
 def _given(step: Action) -> str:
@@ -149,7 +154,13 @@ def _updates_within(found: Training, events: dict[Action, str], loop: Loop) -> b
     return any(loop.node in {item.node for item in found.places[action].loops} for action in updates)
 
 
-def _insert(edit: Editor, step: ast.AST) -> None:
+def _insert(edit: Editor, step: ast.AST, late: list[ast.AST]) -> None:
     assert isinstance(step, ast.Call)
     assert isinstance(step.func, ast.Attribute)
+    for update in late:
+        statement = edit.statement_of(update)
+        same = enclosing_function(update) is enclosing_function(step)
+        if not isinstance(statement, ast.Expr) or statement.value is not update or not same:
+            raise FixImpossible("the update cannot move")
+        edit.remove_statement(statement)
     edit.insert_statement_after(edit.statement_of(step), f"{edit.source(step.func.value)}.update()")
