@@ -75,7 +75,8 @@ class QuadraticConcatenation(Rule):
     @on_call(*_JOINS)
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        statement = parent_of(call)
+        choice = parent_of(call)
+        statement = parent_of(choice) if isinstance(choice, ast.IfExp) and choice.test is not call else choice
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or has_unknown_arguments(call):
             return
         target, pieces = statement.targets[0], argument(call, 0, "tensors")
@@ -86,7 +87,7 @@ class QuadraticConcatenation(Rule):
         if len(places) != 1 or len(pieces.elts) < 2:
             return
         loop = _loop_around(statement)
-        if loop is None or _comes_round_rarely(semantics, loop) or _is_used_in(loop, statement, name):
+        if loop is None or _comes_round_rarely(semantics, loop) or _is_used_in(loop, statement, call, name):
             return
         written = ast.unparse(call.func)
         message = (
@@ -94,7 +95,12 @@ class QuadraticConcatenation(Rule):
             f"`{written}` once, behind it."
         )
         fixes = []
-        if isinstance(target, ast.Name) and places == [0] and _is_simple(semantics, statement, loop, call):
+        if (
+            isinstance(target, ast.Name)
+            and statement is choice
+            and places == [0]
+            and _is_simple(semantics, statement, loop, call)
+        ):
             fixes = [
                 FixPlan(
                     "Collect the pieces in a list",
@@ -131,9 +137,9 @@ def _comes_round_rarely(semantics: Semantics, loop: _Loop) -> bool:
     return False
 
 
-def _is_used_in(loop: _Loop, statement: ast.Assign, name: str) -> bool:
+def _is_used_in(loop: _Loop, statement: ast.Assign, call: ast.Call, name: str) -> bool:
     """Whether the loop does anything else with the tensor than to let it grow."""
-    own = {statement.targets[0], *_pieces(statement)}
+    own = {statement.targets[0], *_pieces(call)}
     last = name.rpartition(".")[2]
     for node in nodes_within(loop, ast.Name, ast.Attribute):
         if not isinstance(node, ast.Name | ast.Attribute) or node in own:
@@ -149,16 +155,17 @@ def _is_used_in(loop: _Loop, statement: ast.Assign, name: str) -> bool:
     return False
 
 
-def _pieces(statement: ast.Assign) -> list[ast.expr]:
-    pieces = argument(statement.value, 0, "tensors") if isinstance(statement.value, ast.Call) else None
+def _pieces(call: ast.Call) -> list[ast.expr]:
+    pieces = argument(call, 0, "tensors")
     return pieces.elts if isinstance(pieces, ast.List | ast.Tuple) else []
 
 
 def _tests_for_first(node: ast.expr) -> bool:
-    """Whether the tensor is only asked whether something was collected: `if out is None`, `if len(out) == 0`."""
+    """Whether the tensor is only asked whether something was collected: `if out is None`, `if len(out) == 0`, the same
+    in `y if out is None else torch.cat([out, y])`."""
     child: ast.AST = node
     holder = parent_of(node)
-    while isinstance(holder, ast.expr):
+    while isinstance(holder, ast.expr) and not isinstance(holder, ast.IfExp):
         match holder:
             case ast.Compare(comparators=[ast.Constant(value=None | 0)]) | ast.UnaryOp(op=ast.Not()):
                 pass
@@ -169,7 +176,7 @@ def _tests_for_first(node: ast.expr) -> bool:
             case _:
                 return False
         child, holder = holder, parent_of(holder)
-    return isinstance(holder, ast.If) and holder.test is child
+    return isinstance(holder, ast.If | ast.IfExp) and holder.test is child
 
 
 def _is_other_branch(assignment: ast.Assign, statement: ast.Assign) -> bool:

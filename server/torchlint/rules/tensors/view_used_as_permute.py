@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from torchlint.idioms.values.formulas import factors
 from torchlint.idioms.values.origins import operation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method
 from torchlint.semantics.literals import literal_of
@@ -23,7 +24,8 @@ class ViewUsedAsPermute(Rule):
     """## What it does
 
     Reports `view` and `reshape` with the sizes of the tensor itself in another order: `B, L, H, D = q.shape` and then
-    `q.view(B, H, L, D)`. So is `q.view(B, H, L, D)` of a `q` that is (B, L, H * D).
+    `q.view(B, H, L, D)`. So is `q.view(B, H, L, D)` of a `q` that is (B, L, H * D), and `x.view(B, H * W, C)` of an `x`
+    that is (B, C, H, W).
 
     ## Why is this bad?
 
@@ -54,7 +56,7 @@ class ViewUsedAsPermute(Rule):
 
     ## Exceptions
 
-    Shapes with other sizes than those of the tensor, or with products of them, regroup elements on purpose. So does
+    Shapes with other sizes than those of the tensor, or with parts of them, regroup elements on purpose. So does
     code that cuts windows, where the tensor or its sizes were changed in between, and code that views the result once
     more, moves its axes at once or has padded it before, as the shift of relative positions does.
 
@@ -99,7 +101,9 @@ class ViewUsedAsPermute(Rule):
         axes = [_axis(semantics, size, tensor) for size in given]
         order = _as_permutation([None if axis is None else axis[0] for axis in axes], given)
         sources = [axis[1] for axis in axes if axis is not None]
-        if order is None or not sources or not _all_axes(sources, len(order)) or _is_viewed_again(call):
+        if order is None or not sources or not _all_axes(sources, len(order)):
+            order, sources = _joined_in_another_order(semantics, given, tensor)
+        if not order or _is_viewed_again(call):
             return
         if _is_padded(semantics, tensor):
             return
@@ -237,6 +241,43 @@ def _as_permutation(axes: list[int | None], given: Sequence[ast.expr]) -> list[i
         axes[unknown[0]] = left
     order = [axis for axis in axes if axis is not None]
     return order if order != sorted(order) else None
+
+
+def _joined_in_another_order(
+    semantics: Semantics, given: Sequence[ast.expr], tensor: ast.expr
+) -> tuple[list[int], list[Definition]]:
+    """The order of the axes and where they are read, for a view that joins axes too: ``x.view(B, H * W, C)`` or
+    ``x.view(B, -1, C)`` of a (B, C, H, W); empty for anything else. In which order a product is written is the same."""
+    groups: list[list[int] | None] = []
+    sources: list[Definition] = []
+    for size in given:
+        if literal_of(size) == -1:
+            groups.append(None)
+            continue
+        axes = [_axis(semantics, factor, tensor) for factor in factors(size)]
+        groups.append(sorted(axis[0] for axis in axes if axis is not None))
+        sources += [axis[1] for axis in axes if axis is not None]
+        if None in axes:
+            return [], []
+    named = [axis for group in groups if group is not None for axis in group]
+    count = _count_of_axes(sources)
+    if count is None or groups.count(None) > 1 or len(set(named)) != len(named):
+        return [], []
+    left = sorted(set(range(count)) - set(named))
+    order = [axis for group in groups for axis in (left if group is None else group)]
+    whole = sorted(order) == list(range(count)) and len(given) < count
+    return (order, sources) if whole and order != sorted(order) else ([], [])
+
+
+def _count_of_axes(sources: Sequence[Definition]) -> int | None:
+    """How many axes a tensor has, whose sizes are unpacked as a whole."""
+    counts = {
+        len(target.elts)
+        for source in sources
+        for target in getattr(source.node, "targets", [])
+        if isinstance(target, ast.Tuple | ast.List) and not any(isinstance(item, ast.Starred) for item in target.elts)
+    }
+    return counts.pop() if len(counts) == 1 else None
 
 
 def _all_axes(sources: Sequence[Definition], count: int) -> bool:

@@ -8,6 +8,7 @@ from torchlint.idioms.values.origins import operation_of, origin_of
 from torchlint.idioms.values.tensor_sizes import sizes_of
 from torchlint.idioms.values.whole_numbers import whole_number
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_method, on_node
+from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import has_unknown_arguments
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
@@ -107,6 +108,12 @@ def _is_key(index: ast.expr) -> bool:
     return isinstance(first, ast.JoinedStr) or (isinstance(first, ast.Constant) and isinstance(first.value, str))
 
 
+def _is_view(index: ast.expr) -> bool:
+    """Whether an index is of numbers, slices and None, which give a view; other indices copy."""
+    items = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(isinstance(item, ast.Slice) or isinstance(literal_of(item), int | None) for item in items)
+
+
 def _expansion(semantics: Semantics, expression: ast.expr, depth: int = 0) -> ast.Call | None:
     """The ``expand`` whose memory an expression is a view of, on each path that leads here."""
     if depth > _DEEPEST:
@@ -115,6 +122,8 @@ def _expansion(semantics: Semantics, expression: ast.expr, depth: int = 0) -> as
         case ast.Name():
             return _expansion_of_name(semantics, expression, depth)
         case ast.Attribute(value=inner, attr="T" | "mT" | "data"):
+            return _expansion(semantics, inner, depth + 1)
+        case ast.Subscript(value=inner, slice=index) if _is_view(index):
             return _expansion(semantics, inner, depth + 1)
         case ast.Attribute():
             origin = origin_of(semantics, expression)
