@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.training.frameworks import Duty, owned_duties
@@ -10,6 +11,7 @@ from torchlint.idioms.training.vocabulary import BUILT, ESCAPE, STEP, Optimizer,
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, is_within
 from torchlint.semantics.kinds import What
+from torchlint.semantics.nodes import enclosing_class, enclosing_function
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
@@ -91,7 +93,7 @@ class StaleOptimizer(Rule):
     level = Level.ERROR
     summary = "The optimizer trains the parameters of a layer that is no longer there."
 
-    @on_flow("step", also=("parameters",))
+    @on_flow("step", also=("parameters", "backward"))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
         if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):
@@ -101,7 +103,8 @@ class StaleOptimizer(Rule):
             if not optimizer.modules or not optimizer.builds:
                 continue
             classify = _classifier(found, optimizer)
-            for violation in violations(_TABLE, found.flow_for(classify), classify):
+            table = replace(_TABLE, start=_FRESH) if _is_built_before(optimizer, root) else _TABLE
+            for violation in violations(table, found.flow_for(classify), classify):
                 replaced = violation.last(_REPLACED)
                 if replaced is not None and replaced.node not in told:
                     told.add(replaced.node)
@@ -114,9 +117,18 @@ class StaleOptimizer(Rule):
         message = f"`{name}` was built before `{ast.unparse(target)}` is replaced, and never trains the new parameters."
         related: list[tuple[ast.AST, str]] = [(violation.action.node, "steps with the old parameters here")]
         built = violation.last(BUILT)
-        if built is not None:
-            related.insert(0, (built.node, "the optimizer is built here"))
+        related.insert(0, (built.node if built is not None else optimizer.builds[0], "the optimizer is built here"))
         return self.found(target, message, related=related)
+
+
+def _is_built_before(optimizer: Optimizer, root: Root) -> bool:
+    """Whether an optimizer is there when a method begins: only the constructor of its class builds it."""
+    function = root.function
+    holder = enclosing_class(function) if function is not None else None
+    if function is None or holder is None or function.name == "__init__" or not optimizer.path.startswith("self."):
+        return False
+    builders = {enclosing_function(build) for build in optimizer.builds}
+    return all(one is not None and one.name == "__init__" and enclosing_class(one) is holder for one in builders)
 
 
 def _classifier(found: Training, optimizer: Optimizer) -> Callable[[Action], tuple[str, ...]]:

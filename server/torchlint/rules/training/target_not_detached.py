@@ -211,6 +211,10 @@ def _terms(semantics: Semantics, expression: ast.expr, sign: int, depth: int) ->
         while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _SAME:
             inner = inner.func.value
         inner = semantics.value_of(inner)
+        if isinstance(inner, ast.Call) and len(inner.args) == 3 and semantics.is_named(inner.func, "torch.where"):
+            for chosen in inner.args[1:]:  # ``torch.where(done, reward, reward + gamma * value)``
+                found.extend(_terms(semantics, chosen, own, depth + 1))
+            continue
         if inner is None or inner is term or depth > _DEEPEST:
             found.append((own, term))
         else:
