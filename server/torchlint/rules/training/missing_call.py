@@ -77,14 +77,26 @@ _QUESTIONS = frozenset(
         "torch.compiler.is_compiling",
     )
 )
+_DEVICE_COMMANDS = ("synchronize", "empty_cache", "reset_peak_memory_stats", "reset_accumulated_memory_stats")
+#: Functions without parameters that are called for what they do.
+_COMMANDS = frozenset(
+    (
+        *(f"torch.{device}.{name}" for device in ("cuda", "xpu", "mps", "accelerator") for name in _DEVICE_COMMANDS),
+        "torch.cuda.ipc_collect",
+        "torch.distributed.barrier",
+        "torch.distributed.destroy_process_group",
+        "torch.compiler.reset",
+        "torch.seed",
+    )
+)
 
 
 class MissingCall(Rule):
     """## What it does
 
     Reports a function that is named where it was meant to be called: the statements `loss.backward`,
-    `optimizer.step`, `model.eval`; `if torch.cuda.is_available:`; `with torch.no_grad:`. And the statement
-    `torch.no_grad()`, which does nothing without `with`.
+    `optimizer.step`, `model.eval`, `torch.cuda.synchronize`; `if torch.cuda.is_available:`; `with torch.no_grad:`. And
+    the statement `torch.no_grad()`, which does nothing without `with`.
 
     ## Why is this bad?
 
@@ -142,7 +154,7 @@ class MissingCall(Rule):
         shown = ast.unparse(value)
         if unit.semantics.is_named(value, *_CONTEXTS):
             yield self.found(value, f"`{shown}` is only named: nothing is entered, so it has no effect.")
-        elif isinstance(value, ast.Attribute) and _is_method(value, unit):
+        elif isinstance(value, ast.Attribute) and (_is_method(value, unit) or _is_command(value, unit)):
             yield self._missing(value, f"`{shown}` is only named: without brackets it is not called and does nothing.")
 
     @on_node(ast.With, ast.AsyncWith)
@@ -215,6 +227,10 @@ def _is_method(attribute: ast.Attribute, unit: Unit) -> bool:
     if kind.class_node is not None and unit.semantics.module.attribute_writes(kind.class_node, attribute.attr):
         return False
     return kind.what in _METHODS[attribute.attr]
+
+
+def _is_command(function: ast.Attribute, unit: Unit) -> bool:
+    return unit.semantics.is_named(function, *_COMMANDS)
 
 
 def _is_question(test: ast.expr, unit: Unit) -> bool:

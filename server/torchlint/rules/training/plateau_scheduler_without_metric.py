@@ -10,6 +10,8 @@ from torchlint.semantics.kinds import What
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
+_PLATEAU = "ReduceLROnPlateau"
+
 
 class PlateauSchedulerWithoutMetric(Rule):
     """## What it does
@@ -62,9 +64,16 @@ class PlateauSchedulerWithoutMetric(Rule):
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         if call.args or call.keywords or not isinstance(call.func, ast.Attribute):
             return
-        if not unit.semantics.module.mentions_call("ReduceLROnPlateau"):
+        module = unit.semantics.module
+        if not (module.mentions_call(_PLATEAU) or module.reads_name(_PLATEAU) or module.reads_attribute(_PLATEAU)):
             return
         receiver = call.func.value
+        known = _known_by_test(call, receiver, unit)
+        if known is not None:
+            message = f"`{ast.unparse(receiver)}` is a `ReduceLROnPlateau` here: `step()` without the metric raises."
+            if not is_expected_to_raise(call):
+                yield self.found(call, message, related=[(known, "asked here")])
+            return
         kind = unit.semantics.kind(receiver)
         if kind is None or kind.what is not What.SCHEDULER or kind.class_node is not None:
             return
@@ -73,6 +82,20 @@ class PlateauSchedulerWithoutMetric(Rule):
         message = f"`{ast.unparse(receiver)}` is a `ReduceLROnPlateau`: `step()` without the metric raises."
         related = [(kind.node, "made here")] if isinstance(kind.node, ast.Call) else []
         yield self.found(call, message, related=related)
+
+
+def _known_by_test(call: ast.Call, receiver: ast.expr, unit: Unit) -> ast.expr | None:
+    """The test that lets a call run only for this scheduler: ``if isinstance(scheduler, ReduceLROnPlateau):``."""
+    child: ast.AST = call
+    current = parent_of(call)
+    while isinstance(current, ast.stmt | ast.expr) and not isinstance(current, ast.FunctionDef | ast.ClassDef):
+        match current:
+            case ast.If(test=ast.Call(func=ast.Name(id="isinstance"), args=[asked, given]) as test, body=body):
+                is_same = ast.unparse(asked) == ast.unparse(receiver)
+                if child in body and is_same and unit.semantics.is_named(given, f"torch.optim.lr_scheduler.{_PLATEAU}"):
+                    return test
+        child, current = current, parent_of(current)
+    return None
 
 
 def _is_told_apart(call: ast.Call) -> bool:
