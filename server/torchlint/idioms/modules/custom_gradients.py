@@ -87,9 +87,19 @@ def gradients_of(semantics: Semantics, backward: FunctionNode, returned: ast.exp
     if several is not None:
         return Gradients(tuple(several))
     is_none = isinstance(value, ast.Constant) and value.value is None
-    if is_none or _is_tensor(semantics, returned, backward, 0):
+    if is_none or _is_tensor(semantics, returned, backward, 0) or _is_one_or_none(semantics, value, backward):
         return Gradients((value,))
     return None
+
+
+def _is_one_or_none(semantics: Semantics, value: ast.expr, backward: FunctionNode) -> bool:
+    """Whether a variable is a gradient on one way through ``backward`` and ``None`` on the other."""
+    definitions = semantics.definitions(value) if isinstance(value, ast.Name) else ()
+    made = [item.value for item in definitions if item.kind is Binding.ASSIGNMENT and not item.path]
+    some = [one for one in made if not (isinstance(one, ast.Constant) and one.value is None)]
+    if not some or len(made) < len(definitions):
+        return False
+    return all(one is not None and _is_tensor(semantics, one, backward, 1) for one in some)
 
 
 def is_surely_tensor_or_number(semantics: Semantics, expression: ast.expr, backward: FunctionNode) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from torchlint.idioms.modules.layer_order import Applied, applications, applied, may_build, value_before
 from torchlint.idioms.surroundings.stated import is_stated
@@ -11,8 +11,15 @@ from torchlint.idioms.values.iterators import can_follow
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.nodes import argument, contains, enclosing_function
-from torchlint.semantics.scopes import Binding
+from torchlint.semantics.nodes import (
+    are_exclusive,
+    argument,
+    contains,
+    enclosing_function,
+    nodes_within,
+    statement_of,
+)
+from torchlint.semantics.scopes import Binding, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -33,7 +40,8 @@ _LONGEST_WAY = 6
 class ReusedBatchNorm(Rule):
     """## What it does
 
-    Reports a batch norm that one `forward` runs behind several different layers, or behind each layer of a list.
+    Reports a batch norm that one `forward` runs behind several different layers, or behind each layer of a list, and
+    one that is a member of Sequentials at several places.
 
     ## Why is this bad?
 
@@ -114,6 +122,34 @@ class ReusedBatchNorm(Rule):
                 f"`self.{name}` runs behind `{before}` and behind `{after}`: its statistics mix both.",
                 related=[(first.node, "first run here"), *([(first.build, "made once, here")] if first.build else [])],
             )
+        yield from self._check_listed(view)
+
+    def _check_listed(self, view: ClassView) -> Iterator[Diagnosis]:
+        """A batch norm that is a member of Sequentials at several places."""
+        listed: dict[ast.Call, list[tuple[Applied, ast.expr]]] = {}
+        for method in view.methods:
+            for call in nodes_within(method, ast.Call):
+                if isinstance(call, ast.Call) and view.semantics.is_named(call.func, "torch.nn.Sequential"):
+                    for before, member in pairwise(call.args):
+                        norm = _listed(member, call, view.semantics)
+                        if norm is not None and norm.build is not None:
+                            listed.setdefault(norm.build, []).append((norm, before))
+        for build, places in listed.items():
+            (first, one), (second, other) = places[0], places[-1]
+            if len(places) < 2 or not _keeps_state(first, view.semantics):
+                continue
+            if not isinstance(one, ast.Call) and ast.unparse(one) == ast.unparse(other):
+                continue  # two ways through the same layers
+            if are_exclusive(statement_of(first.node), statement_of(second.node)):
+                continue
+            written = ast.unparse(first.node)
+            if _is_meant((first, second), written, view) or _has_unused_sibling(last_name(first.node), view):
+                continue
+            yield self.found(
+                second.node,
+                f"`{written}` stands in a Sequential more than once: its statistics mix those of all places.",
+                related=[(first.node, "first run here"), (build, "made once, here")],
+            )
 
     def _check_loop(self, calls: list[Applied], name: str, view: ClassView) -> Iterator[Diagnosis]:
         """A batch norm that runs behind each layer of a list, in the loop over it."""
@@ -129,6 +165,18 @@ class ReusedBatchNorm(Rule):
                     ],
                 )
                 return
+
+
+def _listed(member: ast.expr, holder: ast.Call, semantics: Semantics) -> Applied | None:
+    """A member of a Sequential that is a batch norm which a variable or attribute holds."""
+    if not isinstance(member, ast.Name | ast.Attribute):
+        return None
+    kind = semantics.kind(member)
+    if kind is None or not kind.proven or kind.origin not in _NORMS or not isinstance(kind.node, ast.Call):
+        return None
+    if isinstance(member, ast.Attribute) and semantics.class_of_self(member.value) is None:
+        return None
+    return Applied(member, kind.origin, kind.node, kind, holder)
 
 
 def _reused(calls: list[Applied], semantics: Semantics) -> tuple[tuple[Applied, str], tuple[Applied, str]] | None:

@@ -265,6 +265,8 @@ def _layer(name: str, view: ClassView) -> AttributeWrite | None:
     write = writes[0]
     value = element_of(writes[0].value, write.path)
     function = enclosing_function(write.statement)
+    if isinstance(value, ast.Name) and function is not None and _is_read_once(value, function):
+        value = view.semantics.value_of(value)
     statement = write.statement
     alone = isinstance(statement, ast.AnnAssign) or (isinstance(statement, ast.Assign) and len(statement.targets) == 1)
     if function is None or function.name != "__init__" or not alone or not isinstance(value, ast.Call):
@@ -273,6 +275,12 @@ def _layer(name: str, view: ClassView) -> AttributeWrite | None:
     if kind is None or not kind.proven or not kind.is_module or state_of(kind, view.semantics) is not State.WEIGHTS:
         return None
     return write
+
+
+def _is_read_once(name: ast.Name, function: FunctionNode) -> bool:
+    """Whether a local variable is only read here: nothing else gets the layer that it holds."""
+    same = (node for node in nodes_within(function, ast.Name) if getattr(node, "id", None) == name.id)
+    return all(node is name or isinstance(getattr(node, "ctx", None), ast.Store) for node in same)
 
 
 def _weighted_base(view: ClassView) -> ast.expr | None:
