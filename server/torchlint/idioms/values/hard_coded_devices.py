@@ -148,7 +148,7 @@ def _is_guarded(node: ast.AST, function: FunctionNode | None) -> bool:
                     return True
             case ast.BoolOp(values=values) if any(_ASKS.search(ast.unparse(one)) for one in values if one is not child):
                 return True
-            case ast.Try(body=body) if child in body:
+            case ast.Try(body=body, handlers=[_, *_]) if child in body:
                 return True
             case ast.Match(subject=subject) if _ASKS.search(ast.unparse(subject)):
                 return True

@@ -80,10 +80,11 @@ class DirectForwardCall(Rule):
 
 
 def _passes_on(receiver: ast.expr, made: ast.AST | None, semantics: Semantics) -> bool:
-    """Whether a module that was not made in this file is called by the class that was given it."""
+    """Whether a module that was not made in this file is called by the module that was given it: a wrapper."""
     if made is not None:
         return False
-    return isinstance(receiver, ast.Attribute) and semantics.class_of_self(receiver.value) is not None
+    owner = semantics.class_of_self(receiver.value) if isinstance(receiver, ast.Attribute) else None
+    return owner is not None and (semantics.is_module_class(owner) or semantics.has_unknown_base(owner))
 
 
 def _is_scripted(call: ast.Call, semantics: Semantics) -> bool:

@@ -10,7 +10,7 @@ from torchlint.idioms.modules.training_guard import depends_on_mode, is_delibera
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import ClassView
-from torchlint.semantics.nodes import enclosing_function, is_static, nodes_within
+from torchlint.semantics.nodes import contains, enclosing_function, is_static, nodes_within
 from torchlint.semantics.scopes import FunctionNode, last_name
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -93,16 +93,22 @@ class LayerCreatedInForward(Rule):
                 yield from self._check_call(call, method, view)
 
     def _check_call(self, call: ast.Call, method: FunctionNode, view: ClassView) -> Iterator[Diagnosis]:
-        tail = last_name(call.func)
-        if not tail[:1].isupper():
-            return
+        helper = None
+        if not last_name(call.func)[:1].isupper():
+            helper = view.semantics.local_function(call.func)
+            if helper is None or helper.decorator_list or enclosing_function(helper) is not None:
+                return
         kind = view.semantics.kind(call)
-        if kind is None or not kind.is_module or not kind.proven or kind.node is not call:
+        if kind is None or not kind.is_module or not kind.proven:
+            return
+        if kind.node is not call and not (helper is not None and kind.node is not None and contains(helper, kind.node)):
             return
         state = state_of(kind, view.semantics)
         if state not in (State.WEIGHTS, State.MODE) or _is_part_of_another(call, view):
             return
-        if state is State.MODE and (depends_on_mode(call, view.semantics) or is_deliberate_noise(call, method)):
+        if state is State.MODE and (
+            helper is not None or depends_on_mode(call, view.semantics) or is_deliberate_noise(call, method)
+        ):
             return
         if not _is_run(call, method):
             return

@@ -127,8 +127,10 @@ def _makes_cheaper(first: Applied, second: Applied, semantics: Semantics) -> boo
         return True
     one = sizes_of_construction(first.build, first.name, semantics)
     two = sizes_of_construction(second.build, second.name, semantics)
-    if None not in (one.takes, one.gives, two.gives):
-        return one.gives < one.takes and one.gives < two.gives  # type: ignore[operator]
+    if one.gives is not None:
+        sides = [size for size in (one.takes, two.gives) if size is not None]
+        if len(sides) == 2 or any(one.gives >= side for side in sides):
+            return all(one.gives < side for side in sides)
     facts = torch_api.module_facts(first.name)
     assert facts is not None
     written = [

@@ -155,6 +155,9 @@ def _is_used_as_tensor(expression: ast.expr, method: FunctionNode, semantics: Se
     """Whether an input is used as only a tensor can be: a method of tensors is called on it, or a layer takes it."""
     names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)} - {first_parameter(method)}
     inputs = {item for item in names if _is_input(item, expression, semantics)}
+    inputs -= {
+        item.arg for item in method.args.args if item.arg in inputs and _is_given_tensors(item, method, semantics)
+    }
     if not inputs:
         return True
     for node in nodes_within(method, ast.Name):
@@ -173,6 +176,14 @@ def _is_used_as_tensor(expression: ast.expr, method: FunctionNode, semantics: Se
 def _is_input(name: str, expression: ast.expr, semantics: Semantics) -> bool:
     uses = (node for node in ast.walk(expression) if isinstance(node, ast.Name) and node.id == name)
     return any(item.kind is Binding.PARAMETER for use in uses for item in semantics.definitions(use))
+
+
+def _is_given_tensors(parameter: ast.arg, method: FunctionNode, semantics: Semantics) -> bool:
+    """Whether a helper of ``forward`` is given what layers and functions of torch made, and nothing else."""
+    if method.name == "forward":
+        return False
+    kinds = [semantics.kind(value) for value in semantics.given_for(parameter, method)]
+    return bool(kinds) and all(kind is not None and kind.is_tensor and kind.proven for kind in kinds)
 
 
 def _leaves_graph(method: FunctionNode) -> bool:
