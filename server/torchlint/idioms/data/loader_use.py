@@ -230,6 +230,8 @@ def iterated_loaders(semantics: Semantics, iterable: ast.expr, depth: int = 0) -
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[*given]) if name in _WRAPPERS:
             for item in given if name == "zip" else given[:1]:
                 yield from iterated_loaders(semantics, item, depth + 1)
+        case ast.NamedExpr(value=value):
+            yield from iterated_loaders(semantics, value, depth + 1)
         case ast.Call(args=[prepared]) if is_prepare(semantics, iterable):
             yield from iterated_loaders(semantics, prepared, depth + 1)
         case ast.Call(func=function):
@@ -327,4 +329,7 @@ def called_function(semantics: Semantics, function: ast.expr) -> FunctionNode | 
     if local is not None or not isinstance(function, ast.Attribute):
         return local
     owner = semantics.class_of_self(function.value)
+    if owner is None:
+        kind = semantics.kind(function.value)
+        owner = kind.class_node if kind is not None else None
     return semantics.find_method(owner, function.attr) if owner is not None else None

@@ -155,26 +155,36 @@ def _is_drawn_from(used: ast.Name | ast.Attribute) -> bool:
 
 def _made_in_init(view: ClassView, attribute: str, semantics: Semantics) -> ast.expr | None:
     """The call that makes the generator an attribute holds, if one `__init__`, of the class or of a base in the file,
-    and nothing else assigns it."""
+    and nothing else assigns it, or the body of the class does."""
     lineage = semantics.lineage(view.node)
     writes = [write for owner in lineage for write in semantics.module.attribute_writes(owner, attribute)]
+    if not writes:
+        held = [found for owner in lineage for found in semantics.module.body_definitions(owner, attribute)]
+        return _generator(held[0].value, semantics) if len(held) == 1 else None
     if len(writes) != 1 or writes[0].path:
         return None
     function = enclosing_function(writes[0].statement)
-    made = semantics.value_of(writes[0].value)
-    if function is None or function.name != "__init__" or not semantics.is_call_to(made, *_GENERATORS):
+    if function is None or function.name != "__init__":
         return None
-    return made
+    return _generator(writes[0].value, semantics)
+
+
+def _generator(value: ast.expr | None, semantics: Semantics) -> ast.expr | None:
+    """The call that makes a generator, by itself or seeded at once: ``torch.Generator().manual_seed(0)``."""
+    made = semantics.value_of(value)
+    match made:
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="manual_seed")):
+            made = inner
+    return made if semantics.is_call_to(made, *_GENERATORS) else None
 
 
 def _made_at_top(name: ast.Name, semantics: Semantics) -> ast.expr | None:
     definitions = semantics.definitions(name)
     if len(definitions) != 1 or definitions[0].kind is not Binding.ASSIGNMENT or definitions[0].path:
         return None
-    made = definitions[0].value
-    if made is None or enclosing_function(definitions[0].node) is not None:
+    if enclosing_function(definitions[0].node) is not None:
         return None
-    return made if semantics.is_call_to(made, *_GENERATORS) else None
+    return _generator(definitions[0].value, semantics)
 
 
 def _is_seeded(view: ClassView, attribute: str) -> bool:

@@ -118,7 +118,7 @@ class SyncInLoop(Rule):
         if not training_of(unit.semantics, root).trains:
             return
         for loop in (flow for flow in walk(root.flow) if isinstance(flow, Loop)):
-            if not isinstance(loop.node, ast.For) or not _BATCHES.search(ast.unparse(loop.node.iter)):
+            if not isinstance(loop.node, ast.For) or not _is_over_batches(loop.node.iter, unit.semantics):
                 continue
             reads = list(_reads(loop, unit.semantics))
             early = [read for read in reads if read.early]
@@ -135,6 +135,12 @@ class SyncInLoop(Rule):
                 continue
             related = [(read.node, "read here") for read in reads if read is not place]
             yield self.found(place.node, message, related=[*related, (loop.node, "in each iteration of this loop")])
+
+
+def _is_over_batches(iterable: ast.expr, semantics: Semantics) -> bool:
+    """Whether a loop goes over the batches of a loader, by what is written or by what a name stands for."""
+    found = semantics.value_of(iterable)
+    return any(_BATCHES.search(ast.unparse(item)) for item in (iterable, found) if item is not None)
 
 
 def _may_use_gpu(semantics: Semantics) -> bool:
