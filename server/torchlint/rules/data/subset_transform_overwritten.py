@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchlint.frozen import dataclass
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.index import index_of
-from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
+from torchlint.semantics.nodes import argument, element_of, enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, dotted
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -103,8 +103,28 @@ def _writes(call: ast.Call, unit: Unit) -> list[AttributeWrite]:
     """The assignments to attributes in the function (or module) of a call."""
     function = enclosing_function(call)
     if function is not None:
-        return index_of(part_of(function)).scopes[function].writes
-    return [write for index in unit.indexes for write in index.top.writes]
+        named = index_of(part_of(function)).scopes[function].writes
+        return [*named, *_writes_to_elements(nodes_within(function, ast.Assign))]
+    named = [write for index in unit.indexes for write in index.top.writes]
+    return [*named, *_writes_to_elements(unit.all(ast.Assign))]
+
+
+def _writes_to_elements(statements: Iterable[ast.AST]) -> Iterator[AttributeWrite]:
+    """``subsets[1].dataset.transform = ...``, for the parts of a split that have no names."""
+    for statement in statements:
+        match statement:
+            case ast.Assign(
+                targets=[
+                    ast.Attribute(
+                        value=ast.Attribute(
+                            value=ast.Subscript(value=holder, slice=ast.Constant(value=int(index))), attr="dataset"
+                        ),
+                        attr=name,
+                    ) as target
+                ],
+                value=value,
+            ) if (path := dotted(holder)) is not None:
+                yield AttributeWrite(f"{path}[{index}].dataset", name, target, statement, value)
 
 
 def _parts(call: ast.Call, unit: Unit) -> list[_Part]:
@@ -112,6 +132,9 @@ def _parts(call: ast.Call, unit: Unit) -> list[_Part]:
     semantics = unit.semantics
     if not semantics.is_named(call.func, _SUBSET):
         targets = _targets(call)
+        whole = dotted(targets)
+        if whole is not None:
+            return [_Part(f"{whole}[{number}]", call) for number in range(_count(call, unit))]
         elements = targets.elts if isinstance(targets, ast.Tuple | ast.List) else []
         paths = [path for element in elements if (path := dotted(element)) is not None and path.strip("_")]
         return [_Part(path, call) for path in paths]
@@ -130,6 +153,12 @@ def _parts(call: ast.Call, unit: Unit) -> list[_Part]:
     return found if found and found[0].made is call else []
 
 
+def _count(call: ast.Call, unit: Unit) -> int:
+    """How many parts a split makes: as many as it is given lengths, else at least two."""
+    lengths = unit.semantics.value_of(argument(call, 1, "lengths"))
+    return len(lengths.elts) if isinstance(lengths, ast.List | ast.Tuple) else 2
+
+
 def _calls_beside(call: ast.Call, unit: Unit) -> Iterator[ast.Call]:
     function = enclosing_function(call)
     if function is None:
@@ -142,8 +171,11 @@ def _targets(call: ast.Call) -> ast.expr | None:
     match parent_of(call):
         case ast.Assign(targets=[target]) as statement if statement.value is call:
             return target
-        case _:
-            return None
+        case ast.Tuple(elts=values) as beside:
+            match parent_of(beside):
+                case ast.Assign(targets=[ast.Tuple(elts=targets)]) if len(targets) == len(values):
+                    return targets[values.index(call)]
+    return None
 
 
 def _sets_transform(write: AttributeWrite) -> bool:
@@ -153,12 +185,15 @@ def _sets_transform(write: AttributeWrite) -> bool:
 def _is_still(part: _Part, write: AttributeWrite, semantics: Semantics) -> bool:
     """Whether the name still stands for the subset where the attribute is set."""
     name = write.target.value
-    while isinstance(name, ast.Attribute):
+    while isinstance(name, ast.Attribute | ast.Subscript):
         name = name.value
-    if not isinstance(name, ast.Name) or name.id != part.path:
+    if not isinstance(name, ast.Name) or name.id != part.path.partition("[")[0]:
         return "." in part.path
     definitions = semantics.definitions(name)
-    return len(definitions) == 1 and definitions[0].value is part.made
+    if len(definitions) != 1 or definitions[0].value is None:
+        return False
+    value = definitions[0].value
+    return value is part.made or element_of(value, definitions[0].path) is part.made
 
 
 def _all_agree(found: list[tuple[_Part, AttributeWrite]], parts: list[_Part]) -> bool:
