@@ -9,7 +9,7 @@ from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_clip
 from torchlint.idioms.training.vocabulary import Optimizer, Training, training_of
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics.flow import Action
+from torchlint.semantics.flow import Action, Loop
 from torchlint.semantics.nodes import statement_of
 from torchlint.semantics.typestate import NEXT_ITERATION, Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
@@ -106,7 +106,7 @@ class MisplacedGradientClipping(Rule):
             return
         for optimizer in found.optimizers:
             events = found.events_of(optimizer)
-            clips = {action for action in found.actions if is_clip(action) and _is_for(found, optimizer, action)}
+            clips = {action for action in found.actions if _is_for(found, optimizer, action)}
 
             def classify(action: Action) -> tuple[str, ...]:
                 return (_CLIP,) if action in clips else events(action)  # noqa: B023
@@ -118,6 +118,8 @@ class MisplacedGradientClipping(Rule):
 
     def _diagnosis(self, violation: Violation, step: Action, found: Training) -> Diagnosis:
         clip = violation.action
+        by_hand = _clamping_loop(found, clip)
+        clips: ast.AST = by_hand.node if by_hand is not None else clip.node
         shown = f"`{ast.unparse(step.node)}`"
         related: list[tuple[ast.AST, str]] = []
         if violation.problem == "after the step":
@@ -129,9 +131,9 @@ class MisplacedGradientClipping(Rule):
             if cleared is not None:
                 related.append((cleared.node, "cleared here"))
             related.append((step.node, "the step they are meant for"))
-        fix = FixPlan(f"Move it before {shown}", "unsafe", lambda edit: _move(edit, clip, step))
+        fix = FixPlan(f"Move it before {shown}", "unsafe", lambda edit: _move(edit, clips, step))
         block = found.semantics.block_of(statement_of(step.node))
-        movable = statement_of(clip.node) in block and not found.is_scaler(step.receiver)
+        movable = statement_of(clips) in block and not found.is_scaler(step.receiver)
         return self.found(clip.node, message, related=related, fixes=[fix] if movable else [])
 
 
@@ -139,10 +141,32 @@ def _is_for(found: Training, optimizer: Optimizer, clip: Action) -> bool:
     """Whether a call clips the gradients of this optimizer and does nothing else."""
     if not isinstance(parent_of(clip.node), ast.Expr) or not clip.arguments:
         return False
+    loop = _clamping_loop(found, clip)
+    if loop is None and not is_clip(clip):
+        return False
     if len(found.optimizers) == 1:
         return True
-    given = clip.arguments[0].path.partition(".parameters()")[0]
-    return bool(given) and optimizer.modules == frozenset((given,))
+    given = loop.iterable if loop is not None else clip.arguments[0]
+    module = given.path.partition(".parameters()")[0] if given is not None else ""
+    return bool(module) and optimizer.modules == frozenset((module,))
+
+
+def _clamping_loop(found: Training, clip: Action) -> Loop | None:
+    """The loop that clips by hand: ``for p in net.parameters(): p.grad.data.clamp_(-1, 1)``."""
+    match clip.node:
+        case ast.Call(func=ast.Attribute(attr="clamp_" | "clip_", value=ast.Attribute() as clamped)):
+            gradient = clamped.value if clamped.attr == "data" else clamped
+        case _:
+            return None
+    loops = found.places[clip].loops
+    match gradient, loops[-1].node if loops else None:
+        case (
+            ast.Attribute(attr="grad", value=ast.Name(id=one)),
+            ast.For(target=ast.Name(id=other), iter=ast.Call(func=ast.Attribute(attr="parameters"))),
+        ) if one == other:
+            return loops[-1]
+        case _:
+            return None
 
 
 def _step_of(found: Training, optimizer: Optimizer, violation: Violation) -> Action | None:
@@ -160,8 +184,10 @@ def _step_of(found: Training, optimizer: Optimizer, violation: Violation) -> Act
 
 
 def _same_loops(found: Training, one: Action, other: Action) -> bool:
-    return [loop.node for loop in found.places[one].loops] == [loop.node for loop in found.places[other].loops]
+    by_hand = _clamping_loop(found, other)
+    around = [loop.node for loop in found.places[other].loops if loop is not by_hand]
+    return [loop.node for loop in found.places[one].loops] == around
 
 
-def _move(edit: Editor, clip: Action, step: Action) -> None:
-    edit.move_before(edit.statement_of(clip.node), edit.statement_of(step.node))
+def _move(edit: Editor, clips: ast.AST, step: Action) -> None:
+    edit.move_before(edit.statement_of(clips), edit.statement_of(step.node))

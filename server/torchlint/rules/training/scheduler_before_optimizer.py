@@ -12,7 +12,7 @@ from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, Ref
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import argument, statement_of
+from torchlint.semantics.nodes import argument, nodes_within, statement_of
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.typestate import Automaton, Violation, violations
 from torchlint.semantics.unit import Root, Unit
@@ -109,7 +109,7 @@ class SchedulerBeforeOptimizer(Rule):
             for violation in violations(_TABLE, found.flow_for(classify), classify):
                 early = violation.last("schedule")
                 loop = _cycle(found, early, violation) if early is not None else None
-                if early is not None and loop is not None:
+                if early is not None and loop is not None and not _only_records(found, loop):
                     yield self._diagnosis(early, violation.action, found)
                     break
 
@@ -170,6 +170,16 @@ def _cycle(found: Training, early: Action, violation: Violation) -> Loop | None:
     """The innermost loop that holds both steps."""
     around = {loop.node for loop in found.places[early].loops}
     return next((loop for loop in reversed(violation.loops) if loop.node in around), None)
+
+
+def _only_records(found: Training, loop: Loop) -> bool:
+    """Whether a loop without a backward pass looks at learning rates: a schedule that is plotted."""
+    if found.trains or found.semantics.module.mentions_call("backward"):
+        return False
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in ("get_last_lr", "get_lr", "param_groups")
+        for node in nodes_within(loop.node, ast.Attribute)
+    )
 
 
 def _move(edit: Editor, early: Action, step: Action, found: Training) -> None:
