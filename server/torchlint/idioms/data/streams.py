@@ -14,7 +14,9 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 #: Builtins and functions that pass on what they are given, all of it, in some order.
-_PASS_ON = frozenset("iter enumerate zip map filter sorted reversed list tuple set tqdm islice chain".split())
+_PASS_ON = frozenset(
+    "iter enumerate zip map filter sorted reversed list tuple set tqdm islice chain from_iterable".split()
+)
 _MAKE_WHOLE = frozenset("range list tuple sorted open dict set".split())
 _WHOLE_FUNCTIONS = (
     "glob.glob",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call
+from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.literals import UNKNOWN
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
 from torchlint.semantics.semantics import Semantics
@@ -109,7 +110,7 @@ class DebugModeLeftOn(Rule):
             return
         if not unit.semantics.is_named(target.value, "os.environ"):
             return
-        if unit.semantics.literal(assign.value) in ("1", 1) and _is_always_on(assign, unit.semantics):
+        if _is_one(assign.value, unit.semantics) and _is_always_on(assign, unit.semantics):
             fix = FixPlan(f"Remove `{_BLOCKING}`", "unsafe", lambda edit: edit.remove_statement(assign))
             yield self.found(assign, _BLOCKING_MESSAGE, fixes=[fix])
 
@@ -127,13 +128,20 @@ class DebugModeLeftOn(Rule):
                 set_here = []
         set_here += [item.value for item in call.keywords if item.arg == _BLOCKING]
         statement = _statement(call)
-        if statement is None or not any(semantics.literal(value) in ("1", 1) for value in set_here):
+        if statement is None or not any(_is_one(value, semantics) for value in set_here):
             return
         if _is_always_on(call, semantics):
             given = [*call.keywords, *(item for part in call.args for item in getattr(part, "keys", ()))]
             alone = len(given) < 2  # a default or `putenv` has neither
             fix = FixPlan(f"Remove `{_BLOCKING}`", "unsafe", lambda edit: edit.remove_statement(statement))
             yield self.found(call, _BLOCKING_MESSAGE, fixes=[fix] if alone else [])
+
+
+def _is_one(value: ast.expr, semantics: Semantics) -> bool:
+    """Whether a value of the environment is 1: ``"1"`` or ``str(1)``."""
+    if isinstance(value, ast.Call) and builtin_called(semantics, value) == "str" and len(value.args) == 1:
+        value = value.args[0]
+    return semantics.literal(value) in ("1", 1)
 
 
 def _statement(call: ast.Call) -> ast.Expr | None:
