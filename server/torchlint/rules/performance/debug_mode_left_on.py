@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.regex import regex
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call, on_method
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.literals import UNKNOWN
 from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, has_unknown_arguments, nodes_within
@@ -114,15 +114,14 @@ class DebugModeLeftOn(Rule):
             fix = FixPlan(f"Remove `{_BLOCKING}`", "unsafe", lambda edit: edit.remove_statement(assign))
             yield self.found(assign, _BLOCKING_MESSAGE, fixes=[fix])
 
-    @on_call("os.environ.update", "os.environ.setdefault", "os.putenv")
+    @on_method("update", "setdefault", "putenv")
     def check_environment_call(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         match call.args:
             case [ast.Dict(keys=keys, values=values)]:
-                set_here = [
-                    value for key, value in zip(keys, values, strict=True) if semantics.literal(key) == _BLOCKING
-                ]
-            case [key, value] if semantics.literal(key) == _BLOCKING:
+                pairs = zip(keys, values, strict=True)
+                set_here = [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == _BLOCKING]
+            case [ast.Constant(value=key), value] if key == _BLOCKING:
                 set_here = [value]
             case _:
                 set_here = []
@@ -130,7 +129,8 @@ class DebugModeLeftOn(Rule):
         statement = _statement(call)
         if statement is None or not any(_is_one(value, semantics) for value in set_here):
             return
-        if _is_always_on(call, semantics):
+        named = semantics.is_named(call.func, "os.environ.update", "os.environ.setdefault", "os.putenv")
+        if named and _is_always_on(call, semantics):
             given = [*call.keywords, *(item for part in call.args for item in getattr(part, "keys", ()))]
             alone = len(given) < 2  # a default or `putenv` has neither
             fix = FixPlan(f"Remove `{_BLOCKING}`", "unsafe", lambda edit: edit.remove_statement(statement))
