@@ -31,9 +31,11 @@ _OPTIMIZERS = tuple(
     if name.rpartition(".")[0] == "torch.optim" and name not in _WITHOUT_STATE
 )
 _EPOCH = regex(r"(^|_)(epochs?|ep|e)(_|\d|$)|epoch", re.IGNORECASE)
+#: What puts a module back to where it was: each iteration is a training of its own.
+_RESETS = frozenset(("load_state_dict", "reset_parameters", "reset", "apply"))
 #: What an author says who starts anew on purpose.
 _MEANT = regex(
-    r"re-?start|re-?set|re-?init|fresh|from scratch|new optimi[sz]er|fold|client|round|task|warm", re.IGNORECASE
+    r"re-?start|re-?set|re-?init|fresh|from scratch|new optimi[sz]er|fold|client|round|task|warm|adapt", re.IGNORECASE
 )
 
 
@@ -107,7 +109,7 @@ class OptimizerRecreatedEveryEpoch(Rule):
         for action in found.actions:
             if action.verb not in _OPTIMIZERS or not isinstance(action.node, ast.Call):
                 continue
-            loop = _epoch_loop(found, action)
+            loop = _epoch_loop(found, action) or _batch_loop(found, action)
             if loop is None or not _has_state(action.verb, action.node, unit) or not _trains(found, loop, action):
                 continue
             if _is_conditional(found, action, loop) or is_stated(action.node, _MEANT):
@@ -120,12 +122,13 @@ class OptimizerRecreatedEveryEpoch(Rule):
         assert isinstance(action.node, ast.Call)
         name = action.verb.rpartition(".")[2]
         shown = module.rpartition(":")[2].lstrip("$%")
-        message = f"A new `{name}` for `{shown}` in each epoch starts without the state of the one before."
+        when = "in each epoch" if _epoch_loop(found, action) is not None else "for each step"
+        message = f"A new `{name}` for `{shown}` {when} starts without the state of the one before."
         related: list[tuple[ast.AST, str]] = [(loop.node, "once in each round of this loop")]
         calls = found.places[action].calls
         around = [call for call in calls if _is_in(loop, call)]
         if around:
-            related.insert(0, (around[0].node, "called here in each epoch"))
+            related.insert(0, (around[0].node, f"called here {when}"))
         return self.found(action.node, message, related=related)
 
 
@@ -144,6 +147,25 @@ def _epoch_loop(found: Training, action: Action) -> Loop | None:
             return loops[-1]
         case _:
             return None
+
+
+def _batch_loop(found: Training, action: Action) -> Loop | None:
+    """The innermost loop around an action, if each of its iterations takes one step with what is built in it: not a
+    loop over tasks or settings, of which the optimizer or the module would know."""
+    loops = found.places[action].loops
+    loop = loops[-1] if loops else None
+    if loop is None or not isinstance(loop.node, ast.For | ast.While) or not isinstance(action.node, ast.Call):
+        return None
+    inside = [item for item in actions(loop.body) if found.stepped(item) is not None or is_backward(item)]
+    if any(found.places[item].loops[-1] is not loop for item in inside):
+        return None
+    if any(item.verb in _RESETS or "copy" in item.verb for item in actions(loop.body)):
+        return None
+    targets = nodes_within(loop.node.target, ast.Name) if isinstance(loop.node, ast.For) else ()
+    chosen = {getattr(name, "id", "") for name in targets}
+    given = [*action.node.args[1:], *(item.value for item in action.node.keywords)]
+    settings = {getattr(name, "id", "") for value in given for name in nodes_within(value, ast.Name)}
+    return loop if chosen.isdisjoint(settings) else None
 
 
 def _has_state(name: str, call: ast.Call, unit: Unit) -> bool:
