@@ -139,7 +139,8 @@ def _has(view: ClassView, unit: Unit, *names: str) -> bool:
 def _asks_length(view: ClassView, unit: Unit) -> Iterator[ast.Call]:
     """The calls in this file that take the length of an instance of the class: splits, samplers, ``len``."""
     semantics = unit.semantics
-    for name in _ASKING_LENGTH:
+    asked = [semantics.literal(argument(call, 1, None)) for call in semantics.module.calls_of("hasattr")]
+    for name in _ASKING_LENGTH if "__len__" not in asked else _ASKING_LENGTH[:-1]:
         for call in semantics.module.calls_of(name.rpartition(".")[2]):
             kind = semantics.kind(argument(call, 0, "dataset"))
             if kind is None or not kind.proven or kind.class_node is not view.node or is_expected_to_raise(call):
