@@ -106,14 +106,10 @@ class CudaInDataset(Rule):
             return
         run = [function] if isinstance(function, ast.Lambda) else code_run_by(function, unit.semantics)
         calls = (item for code in run for item in nodes_within(code, ast.Call))
-        work = next((item for item in calls if moves_to_cuda(unit.semantics, item)), None)
-        if work is not None:
-            named = isinstance(given, ast.Name | ast.Attribute)
-            message = (
-                f"{f'`{ast.unparse(given)}`' if named else 'This'} runs in the workers, which are forked and cannot "
-                "use CUDA after their parent."
-            )
-            yield self.found(given, message, related=[(work, "work on the GPU")])
+        found: list[tuple[ast.AST, ast.AST | None]] = []
+        found += [(item, None) for item in calls if moves_to_cuda(unit.semantics, item)]
+        if found:
+            yield self._diagnose(found, "a worker of the `DataLoader`", (given, "collates in the workers"))
 
     def _diagnose(
         self, found: list[tuple[ast.AST, ast.AST | None]], where: str, loader: tuple[ast.AST, str]
