@@ -35,7 +35,7 @@ class Checked:
         self.linter.analyze(Document(text))
         memo: Memo = self.linter._memo
         if memo._answers is not None:
-            stale = [read for read, kept in memo._now.items() if memo._answers.look_up(read) != kept]
+            stale = [one.read for one in memo._now.values() if memo._answers.look_up(one.read) != one.value]
             assert not stale
 
 

@@ -101,7 +101,10 @@ def _described(module: SyntaxModule) -> list[object]:
     return [
         (
             (start, row, group.rows, group.row_count, [_placed(statement) for statement in group.body]),
-            *((part.text, part.kind, part.lead, [_placed(one) for one in part.body]) for part in group.parts),
+            *(
+                (source.text, source.part.kind, source.part.lead, [_placed(one) for one in source.part.body])
+                for source in group.sources
+            ),
         )
         for start, row, group in zip(module.starts, module.rows, module.groups, strict=True)
     ]
@@ -117,7 +120,7 @@ def _placed(statement: ast.stmt) -> str:
 @pytest.mark.parametrize("text", [*LAYOUTS.values(), *(path.read_text("utf-8") for path in SOURCES[::5])])
 def test_cuts_along_the_tree_are_those_along_lines(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     along_the_tree = _described(parse_module(text))
-    monkeypatch.setattr("torchlint.syntax.module.whole_groups", lambda text: None)
+    monkeypatch.setattr("torchlint.syntax.module.whole_layout", lambda text: None)
     assert along_the_tree == _described(parse_module(text))
 
 
@@ -213,7 +216,7 @@ def test_an_edit_inside_a_class_gives_the_cuts_of_a_cold_parse(
 
 def _cuts(module: SyntaxModule) -> list[object]:
     return [
-        (start, row, group.rows, group.row_count, [(part.kind, part.text) for part in group.parts])
+        (start, row, group.rows, group.row_count, [(source.part.kind, source.text) for source in group.sources])
         for start, row, group in zip(module.starts, module.rows, module.groups, strict=True)
     ]
 
@@ -247,3 +250,37 @@ def test_a_cell_of_a_notebook_ends_what_was_left_open() -> None:
     text = "x = foo(\ny = 1\nz = 2\n"
     end = text.index("y = 1")
     assert [ast.unparse(statement) for statement in parse_module(text, ends=(end,)).body] == ["pass", "y = 1", "z = 2"]
+
+
+CLASS_AND_FUNCTION = "class A:\n    def f(self):\n        a = 1\n        return a\n\n    x = 1\n\ndef g():\n    b = 2\n"
+
+
+@pytest.mark.parametrize("above", ["        return a", "    b = 2"], ids=["method", "function"])
+def test_what_is_left_of_code_that_does_not_parse_keeps_its_trees(above: str) -> None:
+    def typed(line: str) -> str:
+        indent = above[: len(above) - len(above.lstrip())]
+        return CLASS_AND_FUNCTION.replace(above, f"{indent}{line}\n{above}")
+
+    version = parse_module(CLASS_AND_FUNCTION)
+    broken = []
+    for line in ("c", "c =", "c = ", "c = d", "c = d.", "c = d.e", "c = d.e(", "c = d.e(1", "c = d.e(1)"):
+        version = parse_module(typed(line), version)
+        cold = parse_module(typed(line))
+        assert trees(version) == trees(cold)
+        assert places(version) == places(cold)
+        assert list(version.problems()) == list(cold.problems())
+        if list(version.problems()):
+            broken.append([group.trees for group in version.groups])
+    assert len(broken) == 5
+    assert all(found == broken[0] for found in broken)
+
+
+def test_a_part_that_comes_back_is_the_old_one() -> None:
+    first = parse_module(CLASS_AND_FUNCTION)
+    second = parse_module(CLASS_AND_FUNCTION.replace("a = 1", "a = 12"), first)
+    third = parse_module(CLASS_AND_FUNCTION, second)
+    assert second.groups[0].trees is not first.groups[0].trees
+    assert third.groups[0].trees is first.groups[0].trees
+    twice = CLASS_AND_FUNCTION + CLASS_AND_FUNCTION
+    parts = [part for group in parse_module(twice, third).groups for part in group.parts]
+    assert len(set(parts)) == len(parts)

@@ -14,7 +14,7 @@ from torchlint.semantics.index import attributes_read, attributes_written, index
 from torchlint.semantics.memo import Read
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.stirred import topics_of
-from torchlint.syntax import Group, Part
+from torchlint.syntax import Part, Trees
 
 _NamesIn = Callable[[Part], frozenset[str]]
 #: The attribute names read in any part, as ``attributes_read`` tells them of one.
@@ -29,7 +29,7 @@ _TOPIC_OF_NAMES: dict[_NamesIn, str] = {
 class FileFacts:
     """The answers of one version."""
 
-    def __init__(self, groups: tuple[Group, ...]) -> None:
+    def __init__(self, groups: tuple[Trees, ...]) -> None:
         self.groups = groups
         self.definitions: dict[str, list[Definition]] = {}
         #: The top-level classes by their headers.

@@ -1,5 +1,5 @@
 """What a group of statements says by itself: the class that it is, the units in it, the names that it binds. Kept as
-long as the group is the same."""
+long as its trees are the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchlint.frozen import dataclass
 from torchlint.semantics.class_facts import ClassFacts, class_facts
 from torchlint.semantics.index import index_of
 from torchlint.semantics.scopes import Binding, Definition
-from torchlint.syntax import Group, Part
+from torchlint.syntax import Part, Trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,12 @@ class UnitNodes:
 class GroupFacts:
     """The facts of one group."""
 
-    group: Group
+    trees: Trees
 
     @cached_property
     def class_facts(self) -> ClassFacts | None:
         """The class, if the group is one."""
-        body, parts = self.group.body, self.group.parts
+        body, parts = self.trees.body, self.trees.parts
         if len(body) != 1 or not isinstance(body[0], ast.ClassDef):
             return None
         whole = body[0]
@@ -54,14 +54,14 @@ class GroupFacts:
         """What the group binds at the top level of the module, in order for each name."""
         facts = self.class_facts
         if facts is not None:
-            return (index_of(self.group.parts[0]).top.definitions[facts.name][-1],)
-        bound = (index_of(part).top.definitions.values() for part in self.group.parts)
+            return (index_of(self.trees.parts[0]).top.definitions[facts.name][-1],)
+        bound = (index_of(part).top.definitions.values() for part in self.trees.parts)
         return tuple(definition for lists in bound for found in lists for definition in found)
 
     @cached_property
     def star_imports(self) -> tuple[str, ...]:
         """The modules from which it imports everything."""
-        return tuple(name for part in self.group.parts for name in index_of(part).top.star_imports)
+        return tuple(name for part in self.trees.parts for name in index_of(part).top.star_imports)
 
     @cached_property
     def other_names(self) -> frozenset[str]:
@@ -71,29 +71,29 @@ class GroupFacts:
     @cached_property
     def own_code(self) -> tuple[Part, ...]:
         """Its parts, if they are the module's own code."""
-        return () if self.units else self.group.parts
+        return () if self.units else self.trees.parts
 
     @cached_property
     def called(self) -> frozenset[str]:
         """The (last) names by which its code calls anything."""
-        return frozenset(name for part in self.group.parts for name in index_of(part).called)
+        return frozenset(name for part in self.trees.parts for name in index_of(part).called)
 
     @cached_property
     def units(self) -> tuple[UnitNodes, ...]:
         """The functions, methods and classes on which rules run; none where the group is the module's own code."""
-        body = self.group.body
+        body = self.trees.body
         if self.class_facts is not None:
-            return tuple(_class_units(self.group))
+            return tuple(_class_units(self.trees))
         if len(body) == 1 and isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef):
-            return (UnitNodes("function", body[0].name, body[0], self.group.parts, ("unit", body[0])),)
+            return (UnitNodes("function", body[0].name, body[0], self.trees.parts, ("unit", body[0])),)
         return ()
 
 
-def facts_of(group: Group) -> GroupFacts:
+def facts_of(trees: Trees) -> GroupFacts:
     """The facts of a group, made when they are first asked for."""
-    known: GroupFacts | None = group.__dict__.get("_facts")
+    known: GroupFacts | None = trees.__dict__.get("_facts")
     if known is None:
-        known = group.__dict__["_facts"] = GroupFacts(group)
+        known = trees.__dict__["_facts"] = GroupFacts(trees)
     return known
 
 
@@ -103,14 +103,14 @@ def _renames(definition: Definition) -> bool:
     return definition.kind is Binding.ASSIGNMENT and isinstance(definition.value, ast.Name | ast.Attribute)
 
 
-def _class_units(group: Group) -> Iterator[UnitNodes]:
-    whole = cast("ast.ClassDef", group.body[0])
-    if len(group.parts) == 1:
-        yield UnitNodes("class", whole.name, whole, group.parts, ("unit", whole))
+def _class_units(trees: Trees) -> Iterator[UnitNodes]:
+    whole = cast("ast.ClassDef", trees.body[0])
+    if len(trees.parts) == 1:
+        yield UnitNodes("class", whole.name, whole, trees.parts, ("unit", whole))
         return
     yield UnitNodes("class", whole.name, whole, (), ("unit", "class", whole))
-    rest: list[Part] = [group.parts[0]]
-    for part in group.parts[1:]:
+    rest: list[Part] = [trees.parts[0]]
+    for part in trees.parts[1:]:
         body = part.body
         if len(body) == 1 and isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef):
             yield UnitNodes("method", f"{whole.name}.{body[0].name}", body[0], (part,), ("unit", body[0]))

@@ -1,8 +1,8 @@
 """Values that are computed once and kept over edits, with what they read of the rest of the file.
 
 Whatever a value took from another part goes through ``Memo.read``. A value of an earlier version is good as long as
-all it read is the same now. Reads are compared with ``==``; nodes compare by identity, and unchanged text keeps its
-nodes.
+all it read is the same now, or the same again. Reads are compared with ``==``; nodes compare by identity, and unchanged
+text keeps its nodes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ Read = tuple[Any, ...]
 
 
 @dataclass(eq=False, slots=True)
+class _Answer:
+    """What a read gives in the version that is analysed now."""
+
+    read: Read
+    value: Any
+
+
+@dataclass(eq=False, slots=True)
 class _Frame:
-    reads: set[Read] = field(default_factory=set)
+    reads: dict[_Answer, Any] = field(default_factory=dict)
     cache: dict[Hashable, Any] = field(default_factory=dict)
     tables: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
@@ -28,7 +36,8 @@ class _Frame:
 @dataclass(eq=False, slots=True)
 class _Entry:
     value: Any
-    reads: frozenset[Read]
+    #: What it read, and what that gave.
+    reads: dict[_Answer, Any]
     version: int
 
 
@@ -58,12 +67,11 @@ class Memo:
         #: What answers questions about the version that is analysed now.
         self.asked: object = None
         self._answers: Answers | None = None
-        #: What each read gives in this version.
-        self._now: dict[Read, Any] = {}
+        self._now: dict[Read, _Answer] = {}
         #: The reads by their topics and the things that they ask about.
-        self._asked: dict[str, dict[object, list[Read]]] = {}
+        self._asked: dict[str, dict[object, list[_Answer]]] = {}
         #: The reads that gave something else in a version than in the one before, by version.
-        self._changes: dict[int, frozenset[Read]] = {}
+        self._changes: dict[int, frozenset[_Answer]] = {}
 
     def begin(self, answers: Answers, stirred: Stirred) -> None:
         """Start a new version of the file."""
@@ -71,14 +79,15 @@ class Memo:
         self._answers = answers
         self._frames = [_Frame()]
         self._running = set()
-        changed: dict[Read, Any] = {}
+        changed: dict[_Answer, Any] = {}
         for topic, things in self._asked.items():
             for thing in stirred(topic, things):
-                for read in things[thing]:
-                    now = answers.look_up(read)
-                    if now != self._now[read]:
-                        changed[read] = now
-        self._now.update(changed)
+                for answer in things[thing]:
+                    now = answers.look_up(answer.read)
+                    if now != answer.value:
+                        changed[answer] = now
+        for answer, now in changed.items():
+            answer.value = now
         self._changes[self._version] = frozenset(changed)
 
     def forget_unused(self) -> None:
@@ -87,25 +96,26 @@ class Memo:
         if oldest % _VERSIONS_KEPT == 0:
             self._entries = {key: entry for key, entry in self._entries.items() if entry.version > oldest}
             self._changes = {version: reads for version, reads in self._changes.items() if version > oldest}
-            used = {read for entry in self._entries.values() for read in entry.reads}
-            self._now = {read: value for read, value in self._now.items() if read in used}
+            used = {answer for entry in self._entries.values() for answer in entry.reads}
+            self._now = {read: answer for read, answer in self._now.items() if answer in used}
             self._asked = {}
-            for read in self._now:
-                self._file_under_topics(read)
+            for answer in self._now.values():
+                self._file_under_topics(answer)
 
     def read(self, read: Read) -> Any:
         """What the file says to ``read`` now; the value being computed depends on it from here on."""
-        if read not in self._now:
+        answer = self._now.get(read)
+        if answer is None:
             assert self._answers is not None
-            self._now[read] = self._answers.look_up(read)
-            self._file_under_topics(read)
-        self._frames[-1].reads.add(read)
-        return self._now[read]
+            answer = self._now[read] = _Answer(read, self._answers.look_up(read))
+            self._file_under_topics(answer)
+        self._frames[-1].reads[answer] = answer.value
+        return answer.value
 
-    def _file_under_topics(self, read: Read) -> None:
+    def _file_under_topics(self, answer: _Answer) -> None:
         assert self._answers is not None
-        for topic, thing in self._answers.topics_of(read):
-            self._asked.setdefault(topic, {}).setdefault(thing, []).append(read)
+        for topic, thing in self._answers.topics_of(answer.read):
+            self._asked.setdefault(topic, {}).setdefault(thing, []).append(answer)
 
     def get(self, key: Hashable, compute: Callable[[], _T], default: _T) -> _T:
         """The value of ``key``; ``default`` while it is being computed already (recursion)."""
@@ -126,7 +136,7 @@ class Memo:
         finally:
             self._running.discard(key)
             self._frames.pop()
-        self._entries[key] = _Entry(value, frozenset(frame.reads), self._version)
+        self._entries[key] = _Entry(value, frame.reads, self._version)
         self._frames[-1].reads.update(frame.reads)
         return value
 
@@ -155,9 +165,10 @@ class Memo:
         return table
 
     def _still_good(self, entry: _Entry) -> bool:
-        """Whether nothing that the entry read has changed since the version in which it was last asked for."""
-        if entry.version == self._version:
-            return True
-        return all(
-            entry.reads.isdisjoint(self._changes[version]) for version in range(entry.version + 1, self._version + 1)
-        )
+        """Whether all that the entry read gives what it gave then, be it that it has changed and changed back."""
+        reads = entry.reads
+        for version in range(entry.version + 1, self._version + 1):
+            for answer in self._changes[version]:
+                if answer in reads and answer.value != reads[answer]:
+                    return False
+        return True

@@ -25,8 +25,8 @@ class ModuleFacts:
     def __init__(self, syntax: SyntaxModule, memo: Memo, before: ModuleFacts | None = None) -> None:
         self.syntax = syntax
         self.memo = memo
-        self._file = FileFacts(syntax.groups)
-        stirred = Stirred(before.syntax.groups if before is not None else (), syntax.groups)
+        self._file = FileFacts(tuple(group.trees for group in syntax.groups))
+        stirred = Stirred(before._file.groups if before is not None else (), self._file.groups)
         if before is not None:
             self._file.take_over(before._file, stirred.is_stirred)
         memo.begin(self._file, stirred.things)

@@ -7,14 +7,12 @@ put in their place say alike does not stir a topic.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TypeVar
 
 from torchlint.semantics.group_facts import GroupFacts, facts_of
 from torchlint.semantics.index import attributes_read, attributes_written, index_of, keywords_passed, names_read
 from torchlint.semantics.memo import Read
-from torchlint.syntax import Group, Part
+from torchlint.syntax import Part, Trees, differing
 
-_T = TypeVar("_T")
 #: The topics of each sort of question.
 _TOPICS: dict[str, tuple[str, ...]] = {
     "definitions": ("definitions of",),
@@ -76,11 +74,11 @@ _SAID_BY_GROUPS: dict[str, Callable[[GroupFacts], tuple[object, ...]]] = {
 class Stirred:
     """What an edit has changed between two versions of a file."""
 
-    def __init__(self, before: tuple[Group, ...], after: tuple[Group, ...]) -> None:
-        old, new = _differing(before, after)
+    def __init__(self, before: tuple[Trees, ...], after: tuple[Trees, ...]) -> None:
+        old, new = differing(before, after)
         self._groups = [facts_of(group) for group in old], [facts_of(group) for group in new]
         parts = _parts_of(old), _parts_of(new)
-        self._parts = _differing(*parts) if len(old) == len(new) == 1 else parts
+        self._parts = differing(*parts) if len(old) == len(new) == 1 else parts
         self._known: dict[str, bool] = {}
 
     def things(self, topic: str, asked: Collection[object]) -> list[object]:
@@ -122,17 +120,5 @@ def _calls_and_functions(part: Part) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(index.called), frozenset(function.name for function in index.functions())
 
 
-def _parts_of(groups: Iterable[Group]) -> tuple[Part, ...]:
+def _parts_of(groups: Iterable[Trees]) -> tuple[Part, ...]:
     return tuple(part for group in groups for part in group.parts)
-
-
-def _differing(before: tuple[_T, ...], after: tuple[_T, ...]) -> tuple[tuple[_T, ...], tuple[_T, ...]]:
-    """Two sequences without the objects that they share at the start and at the end."""
-    shortest = min(len(before), len(after))
-    start = 0
-    while start < shortest and before[start] is after[start]:
-        start += 1
-    end = 0
-    while end < shortest - start and before[-1 - end] is after[-1 - end]:
-        end += 1
-    return before[start : len(before) - end], after[start : len(after) - end]

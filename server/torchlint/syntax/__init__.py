@@ -4,8 +4,18 @@ Parsing never fails: what does not parse costs its own statement and is told as 
 Python and nothing of torch.
 """
 
-from torchlint.syntax.group import Group
+from torchlint.syntax.group import Group, Trees, differing
 from torchlint.syntax.module import SyntaxModule, parse_module
 from torchlint.syntax.part import PARSED_BEHIND, Part, parent_of, part_of
 
-__all__ = ["PARSED_BEHIND", "Group", "Part", "SyntaxModule", "parent_of", "parse_module", "part_of"]
+__all__ = [
+    "PARSED_BEHIND",
+    "Group",
+    "Part",
+    "SyntaxModule",
+    "Trees",
+    "differing",
+    "parent_of",
+    "parse_module",
+    "part_of",
+]

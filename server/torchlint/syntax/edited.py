@@ -6,14 +6,13 @@ are.
 
 from __future__ import annotations
 
-import ast
 from bisect import bisect_right
 from itertools import accumulate
 
 from torchlint.frozen import dataclass
-from torchlint.syntax.group import Group, assembled
+from torchlint.syntax.group import Group
 from torchlint.syntax.lexing import CLAUSES, LogicalLine, count_rows, logical_lines, with_comments_above
-from torchlint.syntax.part import Part, parse_member
+from torchlint.syntax.reuse import Recent, Reusable
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,34 +30,39 @@ class Edit:
 _Cut = tuple[int, int]
 
 
-def edited_class(edit: Edit, group: Group, start: int, row: int) -> Group | None:
+def edited_class(edit: Edit, group: Group, start: int, row: int, recent: Recent) -> Group | None:
     """The group, which begins at the offset ``start`` and the row ``row`` of both texts, after the edit.
 
     None if it may be cut in another way, or end elsewhere.
     """
-    starts = list(accumulate((len(part.text) for part in group.parts), initial=start))
+    sources = group.sources
+    starts = list(accumulate((len(source.text) for source in sources), initial=start))
     first = bisect_right(starts, edit.kept) - 1
     if first < 1 or group.parts[0].kind != "header" or edit.resumed > starts[-1]:
         return None
     line = next(logical_lines(edit.text, starts[first]), None)
     if line is None or line.end > edit.kept:
         first -= 1  # what was typed may go on with the member before
-    if first < 1 or first == len(group.parts):
+    if first < 1 or first == len(sources):
         return None
     indent = next(logical_lines(edit.text, starts[1])).indent
     found = _cuts(edit, starts, first, row + group.rows[first], indent)
     if found is None:
         return None
     (*cuts, (end, end_row)), last = found
-    old = {part.text: part for part in group.parts[first:last]}
+    header = group.parts[0]
+    reusable = Reusable()
+    reusable.add_members(group, first, last)
+    reusable.add_recent(recent)
     ends = [*(offset for offset, _ in cuts[1:]), end]
-    pieces = [edit.text[offset:until] for (offset, _), until in zip(cuts, ends, strict=True)]
-    new = [old.pop(piece) if piece in old else parse_member(piece) for piece in pieces]
+    pieces = (edit.text[offset:until] for (offset, _), until in zip(cuts, ends, strict=True))
+    new = (*sources[:first], *(reusable.source(piece, "member", header) for piece in pieces), *sources[last:])
     moved = end_row - row - (*group.rows, group.row_count)[last]
-    return _class(
+    return Group(
         edit.text[start : starts[-1] + edit.shift],
-        (*group.parts[:first], *new, *group.parts[last:]),
+        new,
         (*group.rows[:first], *(at - row for _, at in cuts), *(at + moved for at in group.rows[last:])),
+        reusable.trees(new),
         group.row_count + moved,
     )
 
@@ -91,10 +95,3 @@ def _cuts(edit: Edit, starts: list[int], first: int, row: int, indent: int) -> t
         return None
     offset, row = cuts[-1]
     return [*cuts, (end, row + count_rows(text, offset, end))], count
-
-
-def _class(text: str, parts: tuple[Part, ...], rows: tuple[int, ...], row_count: int) -> Group:
-    header = parts[0].body[0]
-    assert isinstance(header, ast.ClassDef)
-    body = [statement for part in parts[1:] for statement in part.body]
-    return Group(text, parts, rows, (assembled(header, body),), row_count)

@@ -1,19 +1,19 @@
 """A part: the smallest piece of text that is parsed by itself, a top-level statement or a member of a class.
 
-A part is kept as long as its text is the same, wherever it moves. So no node knows where in the file it stands: rows
-of nodes are relative to their part, and the version of the module that is looked at (``SyntaxModule``) knows where
-each of its parts starts.
+A part is kept as long as what could be parsed of its text is the same, wherever it moves. So no node knows where in
+the file it stands: rows of nodes are relative to their part, and the version of the module that is looked at
+(``SyntaxModule``) knows where each of its parts starts.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Literal
 
 from torchlint.frozen import dataclass
 from torchlint.syntax.lexing import count_rows
-from torchlint.syntax.recovery import Recovered, parse_with_recovery
+from torchlint.syntax.recovery import parse_with_recovery
 
 #: What a member of a class is parsed behind, so that its indentation is right.
 _MEMBER_PREFIX = "class _:\n"
@@ -31,50 +31,58 @@ PARSED_BEHIND: dict[PartKind, int] = {"statement": 0, "header": 0, "member": 1}
 class Part:
     """The statements of one piece of text.
 
-    ``lead`` is the number of rows before the part's first row in what was parsed, so that ``node.lineno - 1 - lead``
-    is the row of a node in the part, from 0. It is made ``PARSED_BEHIND`` when the part is indexed, so that a node has
-    the same place whether the part was parsed with the rest or by itself. ``problems`` are (row in the part from 0,
-    message).
+    ``text`` is what they were parsed from: without the statements that do not parse, which stood on ``broken_rows``
+    (from 0; no fix touches them). ``lead`` is the number of rows before the part's first row in what was parsed, so
+    that ``node.lineno - 1 - lead`` is the row of a node in the part, from 0. It is made ``PARSED_BEHIND`` when the part
+    is indexed, so that a node has the same place whether the part was parsed with the rest or by itself.
     """
 
     text: str
     kind: PartKind
     lead: int
     body: tuple[ast.stmt, ...]
-    problems: tuple[tuple[int, str], ...]
-    #: Rows of the part (from 0) whose text was blanked because it does not parse: no fix touches them.
-    broken_rows: frozenset[int]
+    broken_rows: frozenset[int] = frozenset()
 
 
-def parse_statement(text: str) -> Part:
-    """Parse a top-level statement."""
-    return _part(text, "statement", parse_with_recovery(text))
+@dataclass(frozen=True, eq=False, slots=True)
+class Source:
+    """The text of a part as it stands in the file; ``problems`` are (row in the part from 0, message)."""
+
+    text: str
+    part: Part
+    problems: tuple[tuple[int, str], ...] = ()
 
 
-def parse_member(text: str) -> Part:
-    """Parse a member of a class, given with its indentation."""
-    recovered = parse_with_recovery(_MEMBER_PREFIX + text)
-    body = recovered.body
-    if len(body) == 1 and isinstance(body[0], ast.ClassDef) and body[0].name == "_":
-        return _part(text, "member", replace(recovered, body=tuple(body[0].body)))
-    # What follows an unclosed string came out of the class: nothing of it can be placed.
-    every_row = frozenset(range(1, count_rows(text, 0, len(text)) + 2))
-    return _part(text, "member", replace(recovered, body=(), broken_rows=every_row))
+#: Gives a part that was parsed from a text without what stood on some rows, if there is one that can be used again.
+KnownPart = Callable[[str, frozenset[int]], "Part | None"]
 
 
-def parse_class_header(text: str) -> Part:
-    """Parse decorators and ``class X(...):`` without the members; the class gets its members afterwards."""
-    return _part(text, "header", parse_with_recovery(f"{text}{HEADER_MARGIN}pass\n"))
-
-
-def _part(text: str, kind: PartKind, recovered: Recovered) -> Part:
+def parse_part(text: str, kind: PartKind, known: KnownPart) -> Source:
+    """Parse a part: a top-level statement, a member of a class (given with its indentation), or the decorators and
+    ``class X(...):`` of a class, which gets its members afterwards."""
     lead = PARSED_BEHIND[kind]
+    before = _MEMBER_PREFIX if kind == "member" else ""
+    behind = f"{HEADER_MARGIN}pass\n" if kind == "header" else ""
+
+    def parsed_before(whole: str, rows: frozenset[int]) -> Part | None:
+        return None if behind else known(whole[len(before) :], frozenset(row - lead for row in rows))
+
+    recovered = parse_with_recovery(f"{before}{text}{behind}", parsed_before)
     problems = tuple((row - lead, message) for row, message in recovered.problems)
+    if recovered.known is not None:
+        return Source(text, recovered.known, problems)
+    body = recovered.body
+    parsed = recovered.text[len(before) :].removesuffix(behind)
     broken = frozenset(row - lead for row in recovered.broken_rows)
-    part = Part(text, kind, lead, recovered.body, problems, broken)
-    for statement in recovered.body:
+    if kind == "member":
+        if len(body) == 1 and isinstance(body[0], ast.ClassDef) and body[0].name == "_":
+            body = tuple(body[0].body)
+        else:  # what follows an unclosed string came out of the class: nothing of it can be placed
+            body, parsed, broken = (), "", frozenset(range(count_rows(text, 0, len(text)) + 1))
+    part = Part(parsed, kind, lead, body, broken)
+    for statement in body:
         statement._part = part  # type: ignore[attr-defined]
-    return part
+    return Source(text, part, problems)
 
 
 def parent_of(node: ast.AST) -> ast.AST | None:

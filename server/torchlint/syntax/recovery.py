@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from torchlint.frozen import dataclass
 from torchlint.regex import regex
@@ -31,42 +32,52 @@ _HOLDERS = (
 _LINES = regex(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 
 
+#: Gives what is known already of a text without what stood on some rows (from 0); None: it is to be parsed.
+_Known = Callable[[str, frozenset[int]], object]
+
+
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What could be parsed. Rows count from 0 in the text that was given."""
+    """What could be parsed of a text, which is what is left of it. Rows count from 0 in the text that was given."""
 
-    body: tuple[ast.stmt, ...]
+    text: str
+    body: tuple[ast.stmt, ...] = ()
     problems: tuple[tuple[int, str], ...] = ()
     broken_rows: frozenset[int] = frozenset()
+    #: What was known of it, if that was something: then it was not parsed.
+    known: Any = None
 
 
-def parse_with_recovery(text: str) -> Recovered:
+def parse_with_recovery(text: str, known: _Known = lambda text, rows: None) -> Recovered:
     """Parse ``text``; statements that do not parse are left out and told. Never raises."""
     tree, error = _parse(text)
     if tree is not None:
-        return Recovered(tuple(tree.body))
+        return Recovered(text, tuple(tree.body))
     lines = [line for line in _LINES.findall(text) if line]
     problems: list[tuple[int, str]] = []
     broken: set[int] = set()
     for _ in range(_MOST_ATTEMPTS):
-        row = _row_of(error, len(lines))
-        attempt = _without_smallest(lines, row, error, broken)
+        attempt = _without_smallest(lines, _row_of(error, len(lines)), error, broken, known)
         if attempt is None:
             break
-        lines, blanked, tree, next_error = attempt
-        problems.append((min(blanked), error.msg if isinstance(error, SyntaxError) else str(error)))
-        broken |= blanked
-        if tree is not None:
-            _drop_placeholders(tree, broken)
-            return Recovered(tuple(tree.body), tuple(problems), frozenset(broken))
-        error = next_error
-    message = error.msg if isinstance(error, SyntaxError) else str(error)
-    problems.append((_row_of(error, len(lines)), message))
-    return Recovered((), tuple(problems), frozenset(range(len(lines))))
+        lines = attempt.lines
+        problems.append((min(attempt.blanked), _message(error)))
+        broken |= attempt.blanked
+        if attempt.known is not None or attempt.tree is not None:
+            body = () if attempt.tree is None else _without_placeholders(attempt.tree, broken)
+            return Recovered("".join(lines), body, tuple(problems), frozenset(broken), attempt.known)
+        error = attempt.error
+    problems.append((_row_of(error, len(lines)), _message(error)))
+    return Recovered("", (), tuple(problems), frozenset(range(len(lines))))
 
 
-def _drop_placeholders(tree: ast.Module, broken: set[int]) -> None:
-    """Take out each ``pass`` that stands for a broken statement (rows from 0), except where it is all of a body."""
+def _message(error: Exception) -> str:
+    return error.msg if isinstance(error, SyntaxError) else str(error)
+
+
+def _without_placeholders(tree: ast.Module, broken: set[int]) -> tuple[ast.stmt, ...]:
+    """The statements of a tree after taking out each ``pass`` that stands for a broken statement (rows from 0), except
+    where it is all of a body."""
     holders: list[ast.AST] = [tree]
     while holders:
         node = holders.pop()
@@ -80,6 +91,7 @@ def _drop_placeholders(tree: ast.Module, broken: set[int]) -> None:
             holders += [one for one in body if isinstance(one, _HOLDERS)]
         for field in _CLAUSES:
             holders += getattr(node, field, ())
+    return tuple(tree.body)
 
 
 def tree_of(text: str) -> ast.Module | None:
@@ -102,10 +114,18 @@ def _row_of(error: Exception, row_count: int) -> int:
     return min(max((line or 1) - 1, 0), max(row_count - 1, 0))
 
 
-_Attempt = tuple[list[str], set[int], "ast.Module | None", Exception]
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """Some lines without what stood on the rows ``blanked``; there is a tree, or what was known, or an error."""
+
+    lines: list[str]
+    blanked: set[int]
+    tree: ast.Module | None
+    error: Exception
+    known: object = None
 
 
-def _without_smallest(lines: list[str], row: int, error: Exception, broken: set[int]) -> _Attempt | None:
+def _without_smallest(lines: list[str], row: int, error: Exception, broken: set[int], known: _Known) -> _Attempt | None:
     """The text without the smallest statement whose absence lets it parse, or at least moves the error on."""
     best: _Attempt | None = None
     best_row = row
@@ -116,12 +136,16 @@ def _without_smallest(lines: list[str], row: int, error: Exception, broken: set[
             return best
         blanked = _blank(lines, first, last)
         rows = set(range(first, last + 1))
-        tree, next_error = _parse("".join(blanked))
+        text = "".join(blanked)
+        found = known(text, frozenset(broken | rows))
+        if found is not None:
+            return _Attempt(blanked, rows, None, error, found)
+        tree, next_error = _parse(text)
         if tree is not None:
-            return blanked, rows, tree, next_error
+            return _Attempt(blanked, rows, tree, next_error)
         next_row = _row_of(next_error, len(lines))
         if next_row > best_row + (best is None and next_row <= last):
-            best, best_row = (blanked, rows, None, next_error), next_row
+            best, best_row = _Attempt(blanked, rows, None, next_error), next_row
     return best
 
 

@@ -9,8 +9,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from torchlint.syntax.group import Group, assembled
-from torchlint.syntax.part import HEADER_MARGIN, Part, PartKind
+from torchlint.syntax.group import Group, Layout, trees_of
+from torchlint.syntax.part import HEADER_MARGIN, Part, PartKind, Source
 from torchlint.syntax.recovery import tree_of
 
 #: The row (from 0) at which a statement begins, with the comments right above it, and the statement, with those that
@@ -18,8 +18,8 @@ from torchlint.syntax.recovery import tree_of
 _Cut = tuple[int, list[ast.stmt]]
 
 
-def whole_groups(text: str) -> tuple[list[Group], list[int], list[int]] | None:
-    """The groups, the character offsets and the rows (from 0) at which they start.
+def whole_layout(text: str) -> Layout | None:
+    """The groups and where they start.
 
     None where lines must be looked at one by one: the text does not parse, it has line ends or form feeds that Python
     counts in another way than ``str.split``, or a backslash stands above a statement.
@@ -29,11 +29,11 @@ def whole_groups(text: str) -> tuple[list[Group], list[int], list[int]] | None:
         return None
     cutter = _Cutter(text)
     cuts = cutter.cuts(tree.body, 0)
-    groups = [cutter.group(cut, end) for cut, end in zip(cuts, cutter.ends(cuts), strict=True)]
-    rows = [row for row, _ in cuts]
+    groups = tuple(cutter.group(cut, end) for cut, end in zip(cuts, cutter.ends(cuts), strict=True))
+    rows = tuple(row for row, _ in cuts)
     if cutter.continued:
         return None
-    return groups, [cutter.starts[row] for row in rows], rows
+    return Layout(groups, tuple(cutter.starts[row] for row in rows), rows)
 
 
 def _first_row(statement: ast.stmt) -> int:
@@ -84,22 +84,22 @@ class _Cutter:
         text = self._between(row, end)
         members = self._members(statements)
         if members is None:
-            parts = [self._part("statement", row, end, statements)]
-            return Group(text, tuple(parts), (0,), tuple(statements), text.count("\n"))
+            part = self._part("statement", row, end, statements)
+            return Group(text, (Source(text, part),), (0,), trees_of((part,)), text.count("\n"))
         header = self._header(statements[0], row, members[0][0])
-        parts = [Part(self._between(row, members[0][0]), "header", 0, (header,), (), frozenset())]
+        parts = [Part(self._between(row, members[0][0]), "header", 0, (header,))]
         header._part = parts[0]  # type: ignore[attr-defined]
         for (start, held), stop in zip(members, self.ends(members, end), strict=True):
             parts.append(self._part("member", start, stop, held))
         rows = (0, *(start - row for start, _ in members))
-        whole = assembled(header, [statement for part in parts[1:] for statement in part.body])
-        return Group(text, tuple(parts), rows, (whole,), text.count("\n"))
+        sources = tuple(Source(part.text, part) for part in parts)
+        return Group(text, sources, rows, trees_of(tuple(parts)), text.count("\n"))
 
     def _between(self, row: int, end: int) -> str:
         return self._text[self.starts[row] : self.starts[end]]
 
     def _part(self, kind: PartKind, row: int, end: int, statements: Sequence[ast.stmt]) -> Part:
-        part = Part(self._between(row, end), kind, row, tuple(statements), (), frozenset())
+        part = Part(self._between(row, end), kind, row, tuple(statements))
         for statement in statements:
             statement._part = part  # type: ignore[attr-defined]
         return part
