@@ -13,7 +13,7 @@ from torchlint.syntax import parent_of
 #: What only modules have, of the objects that have a training flag.
 _TELLING = frozenset(
     "parameters named_parameters state_dict load_state_dict eval named_modules modules children named_children "
-    "requires_grad_ zero_grad generate".split()
+    "requires_grad_ zero_grad generate forward".split()
 )
 #: What puts a module in order before it is used, and gives it back.
 _PASSING_ON = frozenset("to cuda cpu half float bfloat16 double".split())
