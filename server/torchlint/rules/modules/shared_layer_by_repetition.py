@@ -166,7 +166,12 @@ class SharedLayerByRepetition(Rule):
         match given:
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 yield from self._check_turns(receiver, elements, place, unit)
-            case ast.BinOp(op=ast.Mult()) | ast.ListComp() | ast.GeneratorExp() if _is_for_container(receiver, unit):
+            case (
+                ast.BinOp(op=ast.Mult(), left=ast.List() | ast.Tuple())
+                | ast.BinOp(op=ast.Mult(), right=ast.List() | ast.Tuple())
+                | ast.ListComp(elt=ast.Name() | ast.Attribute())
+                | ast.GeneratorExp(elt=ast.Name() | ast.Attribute())
+            ) if _is_for_container(receiver, unit):
                 yield from self._check_elements(given, given, place, unit)
 
     def _check_turns(
