@@ -119,7 +119,7 @@ class MisplacedGradientClipping(Rule):
     def _diagnosis(self, violation: Violation, step: Action, found: Training) -> Diagnosis:
         clip = violation.action
         by_hand = _clamping_loop(found, clip)
-        clips: ast.AST = by_hand.node if by_hand is not None else clip.node
+        clips = _whole(by_hand.node if by_hand is not None else clip.node)
         shown = f"`{ast.unparse(step.node)}`"
         related: list[tuple[ast.AST, str]] = []
         if violation.problem == "after the step":
@@ -133,7 +133,7 @@ class MisplacedGradientClipping(Rule):
             related.append((step.node, "the step they are meant for"))
         fix = FixPlan(f"Move it before {shown}", "unsafe", lambda edit: _move(edit, clips, step))
         block = found.semantics.block_of(statement_of(step.node))
-        movable = statement_of(clips) in block and not found.is_scaler(step.receiver)
+        movable = clips in block and not found.is_scaler(step.receiver)
         return self.found(clip.node, message, related=related, fixes=[fix] if movable else [])
 
 
@@ -189,5 +189,15 @@ def _same_loops(found: Training, one: Action, other: Action) -> bool:
     return [loop.node for loop in found.places[one].loops] == around
 
 
-def _move(edit: Editor, clips: ast.AST, step: Action) -> None:
-    edit.move_before(edit.statement_of(clips), edit.statement_of(step.node))
+def _whole(clips: ast.AST) -> ast.stmt:
+    """The statement that clips, with the test that it stands under: ``if max_norm > 0: clip_grad_norm_(...)``."""
+    statement = statement_of(clips)
+    match parent_of(statement):
+        case ast.If(body=[only], orelse=[]) as test if only is statement:
+            return test
+        case _:
+            return statement
+
+
+def _move(edit: Editor, clips: ast.stmt, step: Action) -> None:
+    edit.move_before(clips, edit.statement_of(step.node))

@@ -251,7 +251,9 @@ def _goes_on(found: Training, call: Action, events: Callable[[Action], tuple[str
         inner = tuple(actions(loop.body))
         if any(map(is_backward, inner)):
             return not any(modes.TRAIN in events(action) for action in inner)
-    return False
+    facts = found.semantics.module  # an evaluation by itself, in a file that trains and never says ``train()``
+    switched = any(isinstance(switch.func, ast.Attribute) for switch in facts.calls_of("train"))
+    return not found.trains and facts.mentions_call("backward") and not switched
 
 
 def _place_of_fix(call: ast.AST, loop: Loop | None, shown: str) -> ast.AST | None:

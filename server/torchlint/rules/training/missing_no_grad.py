@@ -110,7 +110,7 @@ class MissingNoGrad(Rule):
         if any(semantics.module.definitions(name) for name in ("pytest", "unittest")):
             return  # a test compares outputs, in a loop over a few inputs
         found = training_of(semantics, root)
-        if any(action.verb == "torch.set_grad_enabled" for action in found.actions):
+        if any(action.verb == "torch.set_grad_enabled" for action in found.actions) or _is_off_for_good(unit):
             return
         if _is_part_of_module(root, unit):
             return
@@ -185,6 +185,14 @@ def _uses_gradients(found: Training, call: Action, loop: Loop) -> bool:
         if is_backward(action) and beside:
             return True
     return False
+
+
+def _is_off_for_good(unit: Unit) -> bool:
+    """Whether a statement of the program turns gradients off: ``torch.set_grad_enabled(False)``."""
+    return any(
+        isinstance(parent_of(call), ast.Expr) and bool(call.args) and unit.semantics.literal(call.args[0]) is False
+        for call in unit.semantics.module.calls_of("set_grad_enabled")
+    )
 
 
 def _is_part_of_module(root: Root, unit: Unit) -> bool:

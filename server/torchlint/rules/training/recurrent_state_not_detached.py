@@ -13,7 +13,14 @@ from torchlint.idioms.training.loops import LoopNode, loops_around, runs_each_ti
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.classes import self_attributes
 from torchlint.semantics.index import index_of
-from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, nodes_within, statement_of
+from torchlint.semantics.nodes import (
+    contains,
+    element_of,
+    enclosing_class,
+    enclosing_function,
+    nodes_within,
+    statement_of,
+)
 from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -277,7 +284,9 @@ def _is_changed_otherwise(semantics: Semantics, owner: ast.ClassDef, name: str) 
     return any(isinstance(parent := parent_of(read), ast.Attribute) and parent.attr == "data" for read in reads)
 
 
-def _detached(semantics: Semantics, call: ast.expr, path: tuple[int | None, ...], name: str) -> str | None:
+def _detached(
+    semantics: Semantics, call: ast.expr, path: tuple[int | None, ...], name: str, depth: int = 0
+) -> str | None:
     """The statement that cuts (the element at ``path`` of) a state from its graph; None where it is not known what the
     state is."""
     kind = semantics.kind(call.func) if isinstance(call, ast.Call) else None
@@ -286,7 +295,15 @@ def _detached(semantics: Semantics, call: ast.expr, path: tuple[int | None, ...]
         return f"{name} = {name}.detach()"
     if origin in _PAIRS or origin in _CELLS:
         return f"{name} = tuple(part.detach() for part in {name})"
-    return None
+    forward = semantics.find_method(kind.class_node, "forward") if kind is not None and kind.class_node else None
+    returned = semantics.returned_values(forward) if forward is not None else ()
+    if len(returned) != 1 or not path or depth > _MOST_PARTS:
+        return None
+    state = element_of(returned[0], path[:1])  # what ``forward`` gives is what a layer in it gave
+    made = semantics.definitions(state) if isinstance(state, ast.Name) else ()
+    if len(made) != 1 or made[0].value is None:
+        return None
+    return _detached(semantics, made[0].value, (*made[0].path, *path[1:]), name, depth + 1)
 
 
 def _inserting(place: ast.Call, lines: list[str]) -> FixPlan:
