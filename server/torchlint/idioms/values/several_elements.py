@@ -82,7 +82,9 @@ def _is_unpacked(statement: ast.Assign) -> bool:
 
 def _is_second(semantics: Semantics, call: ast.Call) -> bool:
     given = arguments_after(semantics, call)
-    dim = argument(call, None, "dim") or (given[0] if given else None)
+    operation, _ = operation_of(semantics, call)
+    place = 1 if operation == "norm" else 0  # behind the order: `x.norm(2)` is one number
+    dim = argument(call, None, "dim") or (given[place] if len(given) > place else None)
     return _is_beyond_first(literal_of(dim))
 
 

@@ -31,7 +31,7 @@ class TensorTruthValue(Rule):
     """## What it does
 
     Reports what asks a tensor of several elements whether it is true: chained comparisons (`0 < x < 1`), `and`, `or`,
-    `not`, and Python's `max` and `min`.
+    `not`, a comparison as a condition (`if x > 0:`), and Python's `max` and `min`.
 
     ## Why is this bad?
 
@@ -73,7 +73,10 @@ class TensorTruthValue(Rule):
 
     @on_node(ast.Compare)
     def check_comparison(self, comparison: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
-        if len(comparison.ops) < 2 or any(isinstance(operation, _IDENTITY) for operation in comparison.ops):
+        if any(isinstance(operation, _IDENTITY) for operation in comparison.ops):
+            return
+        if len(comparison.ops) == 1:
+            yield from self._check_condition(comparison, unit)
             return
         sides = [comparison.left, *comparison.comparators]
         # Every comparison but the last is asked whether it is true.
@@ -85,6 +88,17 @@ class TensorTruthValue(Rule):
             "this raises. `&` joins comparisons element by element."
         )
         yield self.found(comparison, message)
+
+    def _check_condition(self, comparison: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
+        """``if x > 0:``"""
+        if not _is_tested(comparison) or not _has_several(unit.semantics, comparison):
+            return
+        if not is_expected_to_raise(comparison):
+            message = (
+                f"The condition asks whether {_named(comparison)} is true, which has several elements: this raises. "
+                "`.any()` and `.all()` give one answer."
+            )
+            yield self.found(comparison, message)
 
     @on_node(ast.BoolOp)
     def check_operator(self, operation: ast.BoolOp, unit: Unit) -> Iterator[Diagnosis]:
