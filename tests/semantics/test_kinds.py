@@ -122,3 +122,26 @@ def test_a_module_knows_its_class() -> None:
     assert kind is not None
     assert kind.class_node is not None
     assert (kind.origin, kind.class_node.name) == (".Net", "Net")
+
+
+def test_a_buffer_is_what_it_is_registered_as() -> None:
+    code = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, mean):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(3))
+        self.register_buffer("mean", mean)
+        self.register_buffer("step", torch.zeros(()))
+        self.step = 0
+
+    def forward(self, x):
+        return self.scale, self.mean, self.step
+"""
+    meaning = Meaning(code)
+    assert meaning.what("self.scale") == "proven tensor"
+    assert meaning.what("self.mean") is None
+    assert meaning.what("self.step") == "proven number"

@@ -9,6 +9,7 @@ from torchlint.semantics.call_kinds import WRAPPERS, CallKinds
 from torchlint.semantics.element_kinds import ElementKinds
 from torchlint.semantics.instance_kinds import InstanceKinds
 from torchlint.semantics.kinds import Grade, Kind, What, merged
+from torchlint.semantics.literals import literal_of
 from torchlint.semantics.narrowing import class_tested_around
 from torchlint.semantics.nodes import enclosing_class
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
@@ -229,6 +230,8 @@ class KindInference:
             kinds = [self._elements.element(write.value, write.path) for write in writes if not write.augmented]
             if not kinds:
                 kinds = [self.of_definition(item) for item in semantics.module.body_definitions(owner, name)]
+            if not kinds:
+                kinds = [self.kind(call.args[1]) for call in self._registered(owner, name)]
             if not kinds and depth < 4:
                 for base in semantics.local_bases(owner):
                     found = self.of_class_attribute(base, name, depth + 1)
@@ -237,6 +240,19 @@ class KindInference:
             return merged(kinds)
 
         return semantics.module.memo.get(("attribute kind", owner, name), compute, None)
+
+    def _registered(self, owner: ast.ClassDef, name: str) -> list[ast.Call]:
+        """The calls ``self.register_buffer("<name>", ...)`` of a class."""
+        if not self._semantics.module.mentions_call("register_buffer"):
+            return []
+        return [
+            call
+            for call in self._semantics.module.calls_of("register_buffer")
+            if len(call.args) > 1
+            and literal_of(call.args[0]) == name
+            and isinstance(call.func, ast.Attribute)
+            and self._semantics.class_of_self(call.func.value) is owner
+        ]
 
     # -- operations and calls ---------------------------------------------------------------------------------------
 
