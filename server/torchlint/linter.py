@@ -127,7 +127,8 @@ class Linter:
             return self._analyze(document, settings, cancelled)
 
     def _analyze(self, document: Document, settings: Settings, cancelled: Callable[[], bool]) -> Analysis:
-        dispatcher = _dispatcher(self._rules, settings.active(self._rules, document.filename))
+        active = settings.active(self._rules, document.filename)
+        dispatcher = _dispatcher(self._rules, active, settings.torch is not None)
         before = self._module
         syntax = parse_module(document.text, before.syntax if before is not None else None, _cell_ends(document))
         module = self._module = ModuleFacts(syntax, self._memo, before)
@@ -199,8 +200,9 @@ class _Run:
 
 
 @lru_cache(maxsize=32)
-def _dispatcher(rules: tuple[type[Rule], ...], active: frozenset[str]) -> Dispatcher:
-    return Dispatcher([rule for rule in rules if rule.code in active])
+def _dispatcher(rules: tuple[type[Rule], ...], active: frozenset[str], torch_known: bool) -> Dispatcher:
+    wanted = (rule for rule in rules if rule.code in active)
+    return Dispatcher([rule for rule in wanted if torch_known or not rule.needs_torch_range])
 
 
 def _analysis(

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, TypeVar
 from torchlint.finding import Applicability, Severity
 from torchlint.fixes.editor import Editor
 from torchlint.frozen import dataclass
+from torchlint.semantics.group_facts import UNIT_KINDS, UnitKind
 
 
 class Level(Enum):
@@ -146,9 +147,10 @@ def on_operation(*operators: type[ast.operator] | type[ast.cmpop]) -> Callable[[
     return _subscribe("operation", operators)
 
 
-def on_unit() -> Callable[[_MethodT], _MethodT]:
-    """See a unit as a whole, for what must ask the file before it looks at single nodes: ``check(unit, unit)``."""
-    return _subscribe("unit", ())
+def on_unit(*kinds: UnitKind) -> Callable[[_MethodT], _MethodT]:
+    """See a unit as a whole, for what must ask the file before it looks at single nodes: ``check(unit, unit)``. Only
+    units of these kinds (``"module"``: the module's own code), if any are given."""
+    return _subscribe("unit", kinds or UNIT_KINDS)
 
 
 def on_class() -> Callable[[_MethodT], _MethodT]:
@@ -183,6 +185,8 @@ class Rule:
     fix: ClassVar[FixKind] = FixKind.NONE
     #: One line: what happens when the rule is broken. Shown under a finding on a terminal.
     summary: ClassVar[str]
+    #: Whether the rule has nothing to say where nothing is known of the torch that the project allows.
+    needs_torch_range: ClassVar[bool] = False
 
     @classmethod
     def documentation(cls) -> str:

@@ -44,7 +44,7 @@ class Dispatcher:
         self._attributes_set: list[tuple[Callable[[str], bool], _Handler]] = []
         self._handlers_of_assignment: dict[tuple[type[ast.expr], type[ast.expr], str], list[_Handler]] = {}
         self._operations: dict[type[ast.AST], list[_Handler]] = {}
-        self._units: list[_Handler] = []
+        self._units: dict[str, list[_Handler]] = {}
         self._classes: list[_Handler] = []
         self._module_classes: list[_Handler] = []
         self._functions: list[_Handler] = []
@@ -89,7 +89,8 @@ class Dispatcher:
                 for key in keys:
                     self._operations.setdefault(key, []).append(handler)
             case "unit":
-                self._units.append(handler)
+                for key in keys:
+                    self._units.setdefault(key, []).append(handler)
             case "class":
                 self._classes.append(handler)
             case "module class":
@@ -150,7 +151,7 @@ class Dispatcher:
                     deliver(wanting, statement)
             if self._operations:
                 self._deliver_operations(index, deliver)
-        deliver(self._units, unit)
+        deliver(self._units.get(unit.kind, ()), unit)
         if self._functions:
             for function in unit.functions():
                 deliver(self._functions, function)

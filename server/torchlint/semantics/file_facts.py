@@ -14,7 +14,7 @@ from torchlint.semantics.index import attributes_read, attributes_written, index
 from torchlint.semantics.memo import Read
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.stirred import topics_of
-from torchlint.syntax import Part, Trees
+from torchlint.syntax import Part, Trees, parent_of
 
 _NamesIn = Callable[[Part], frozenset[str]]
 #: The attribute names read in any part, as ``attributes_read`` tells them of one.
@@ -162,6 +162,14 @@ class FileFacts:
                 if last == name:
                     yield call
 
+    def calls_passing(self, name: str) -> Iterator[ast.Call]:
+        """All calls that have a keyword argument of this name, in the order of the source."""
+        for part in self._parts():
+            if name in keywords_passed(part):
+                keywords = (keyword for keyword in index_of(part).all(ast.keyword) if keyword.arg == name)
+                holders = map(parent_of, keywords)
+                yield from (holder for holder in holders if isinstance(holder, ast.Call))  # a class has keywords too
+
     def reached(self, part: Part, wanted: frozenset[frozenset[str]]) -> frozenset[frozenset[str]]:
         """The sets of ``wanted`` of which a part calls a name, directly or through functions of this file."""
         if wanted not in self._leading:
@@ -220,6 +228,7 @@ _ANSWERS: dict[str, _Look] = {
     "name uses": lambda file, name: tuple(file.uses_of_name(name)),
     "own code": lambda file: file.units[-1].parts,
     "calls": lambda file, name: tuple(file.calls_of(name)),
+    "passing": lambda file, name: tuple(file.calls_passing(name)),
     "keyword": lambda file, name: name in file.all_of(keywords_passed),
     "attribute read": lambda file, name, sort: name in file.attributes_read()[sort],
     "any attribute read": lambda file, names: not names.isdisjoint(file.attributes_read()[0]),
@@ -230,6 +239,7 @@ _ANSWERS: dict[str, _Look] = {
     "mentions any": lambda file, names: (
         not (names.isdisjoint(file.called()) and names.isdisjoint(file.imported_tails()))
     ),
+    "mentions like": lambda file, resembles: any(map(resembles, file.called())),
     "names called": lambda file, names: names & (file.called() | file.imported_tails()),
     "leading": lambda file, called: file.leading_to(called),
     "reached": lambda file, part, wanted: file.reached(part, wanted),

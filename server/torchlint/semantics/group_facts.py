@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import cast
+from typing import Literal, cast, get_args
 
 from torchlint.frozen import dataclass
 from torchlint.semantics.class_facts import ClassFacts, class_facts
@@ -14,12 +14,15 @@ from torchlint.semantics.index import index_of
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.syntax import Part, Trees
 
+UnitKind = Literal["function", "method", "class", "class body", "module"]
+UNIT_KINDS: tuple[UnitKind, ...] = get_args(UnitKind)
+
 
 @dataclass(frozen=True, eq=False)
 class UnitNodes:
     """A piece of the file that rules are run on by itself: a function, a method, a class, or the module's own code."""
 
-    kind: str
+    kind: UnitKind
     name: str
     #: The function, or the class with its members; None for the module's own code.
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | None

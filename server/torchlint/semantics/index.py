@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import field
 from typing import Any, TypeVar, cast
 
@@ -22,11 +22,15 @@ _SKIPPED_FIELDS = frozenset(
     "kwd_attrs str".split()
 )
 #: Types whose fields hold no nodes.
+_NAMED = (ast.Name, ast.Attribute)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Global, ast.Nonlocal, ast.MatchSingleton})
 #: A longer text is no name of an attribute.
 _LONGEST_NAME = 200
 _Record = Callable[[ast.AST], None]
-_Enter = Callable[[ast.AST, Scope, "PartIndex"], Scope]
+#: What a node binds, and the scope of what is inside it; each function takes the nodes of its own types.
+_Enter = Callable[..., Scope]
+_PLANS: dict[type[ast.AST], tuple[_Enter | None, tuple[str, ...]]] = {}
 _CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
@@ -84,13 +88,11 @@ class PartIndex:
         start: int = root._order  # type: ignore[attr-defined]
         return start, ends[start]
 
-    def all(self, *types: type[_NodeT]) -> Sequence[_NodeT]:
+    def all(self, node_type: type[_NodeT], *others: type[_NodeT]) -> Sequence[_NodeT]:
         """The nodes of some exact types, in the order of the source for each type."""
         nodes: Any = self.nodes
-        if len(types) == 1:
-            found: Sequence[_NodeT] = nodes.get(types[0], ())
-            return found
-        return [node for node_type in types for node in nodes.get(node_type, ())]
+        found: Sequence[_NodeT] = nodes.get(node_type, ())
+        return [*found, *(node for other in others for node in nodes.get(other, ()))] if others else found
 
     def functions(self) -> Iterator[FunctionNode]:
         """All functions and methods."""
@@ -206,8 +208,11 @@ def _index(part: Part) -> PartIndex:
     top = Scope(None, None, part, of_member=part.kind == "member")
     index = PartIndex(part, top)
     nodes, flat = index.nodes, index._flat
+    lead = PARSED_BEHIND[part.kind]
+    #: A part that was parsed with the whole text counts its rows as if it had been parsed by itself.
+    shift = part.lead - lead
     #: For each type how a node is recorded, what it binds, and where nodes are inside it: one look-up a node.
-    plans: dict[type[ast.AST], tuple[_Record, _Enter | None, tuple[str, ...]]] = {}
+    plans: dict[type[ast.AST], tuple[_Record, _Enter | None, tuple[str, ...], bool]] = {}
     stack: list[ast.AST] = []
     for statement in reversed(part.body):
         statement._scope = top  # type: ignore[attr-defined]
@@ -220,13 +225,16 @@ def _index(part: Part) -> PartIndex:
         place += 1
         add(node)
         try:
-            plan = plans[node.__class__]
+            record, enter, fields, placed = plans[node.__class__]
         except KeyError:
             node_type = node.__class__
             found = nodes[node_type] = []
-            plan = plans[node_type] = (found.append, _ENTER.get(node_type), _child_fields(node_type))
-        record, enter, fields = plan
+            placed = bool(shift) and "lineno" in node_type._attributes
+            record, enter, fields, _ = plans[node_type] = (found.append, *_plan(node_type), placed)
         record(node)
+        if placed:
+            attributes["lineno"] -= shift
+            attributes["end_lineno"] -= shift
         scope = attributes["_scope"]
         if enter is not None:
             inner = enter(node, scope, index)
@@ -236,45 +244,43 @@ def _index(part: Part) -> PartIndex:
         for name in fields:
             value = attributes[name]
             if value.__class__ is list:
-                for item in value[::-1]:
-                    if item is not None:
-                        inside = item.__dict__
-                        inside["_parent"] = node
-                        inside["_scope"] = scope
-                        push(item)
+                if value:
+                    for item in value[::-1]:
+                        if item is not None:
+                            inside = item.__dict__
+                            inside["_parent"] = node
+                            inside["_scope"] = scope
+                            push(item)
             elif value is not None:
                 inside = value.__dict__
                 inside["_parent"] = node
                 inside["_scope"] = scope
                 push(value)
-    _move_to_own_rows(part, flat)
+    part.__dict__["lead"] = lead
     return index
 
 
-def _move_to_own_rows(part: Part, nodes: Iterable[ast.AST]) -> None:
-    """Count the rows of a part that was parsed with the whole text as if it had been parsed by itself."""
-    lead = PARSED_BEHIND[part.kind]
-    shift = part.lead - lead
-    if shift:
-        for node in nodes:
-            place = node.__dict__
-            if "lineno" in place:
-                place["lineno"] -= shift
-                place["end_lineno"] -= shift
-        part.__dict__["lead"] = lead
+def _plan(node_type: type[ast.AST]) -> tuple[_Enter | None, tuple[str, ...]]:
+    plan = _PLANS.get(node_type)
+    if plan is None:
+        plan = _PLANS[node_type] = (_ENTER.get(node_type), _child_fields(node_type))
+    return plan
 
 
 def _push_scoped(node: ast.AST, outer: Scope, inner: Scope, stack: list[ast.AST]) -> None:
     """Visit what is inside a node that opens a scope: decorators, defaults, annotations and bases belong outside."""
-    for child in reversed(children_of(node)):
-        child._parent = node  # type: ignore[attr-defined]
-        child._scope = inner if evaluated_inside(node, child) else outer  # type: ignore[attr-defined]
-        stack.append(child)
+    children = children_of(node)
+    children.reverse()
+    for child in children:
+        attributes = child.__dict__
+        attributes["_parent"] = node
+        attributes["_scope"] = inner if evaluated_inside(node, child) else outer
+    stack += children
 
 
 def evaluated_inside(holder: ast.AST, child: ast.AST) -> bool:
     """Whether a node directly inside one that opens a scope is evaluated in that scope."""
-    if isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if isinstance(holder, _DEFINITIONS):
         return isinstance(child, ast.stmt)
     return not isinstance(child, ast.arguments)
 
@@ -309,30 +315,26 @@ def bind_target(
             pass
 
 
-def _assign(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.Assign)
+def _assign(node: ast.Assign, scope: Scope, index: PartIndex) -> Scope:
     for target in node.targets:
         bind_target(target, Binding.ASSIGNMENT, node, node.value, scope)
-        if isinstance(target, ast.Name) and isinstance(node.value, ast.Name | ast.Attribute):
+        if isinstance(target, ast.Name) and isinstance(node.value, _NAMED):
             index.aliases.add(target.id)
     return scope
 
 
-def _annotated(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.AnnAssign)
+def _annotated(node: ast.AnnAssign, scope: Scope, index: PartIndex) -> Scope:
     kind = Binding.ASSIGNMENT if node.value is not None else Binding.ANNOTATION
     bind_target(node.target, kind, node, node.value, scope)
     return scope
 
 
-def _augmented(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.AugAssign)
+def _augmented(node: ast.AugAssign, scope: Scope, index: PartIndex) -> Scope:
     bind_target(node.target, Binding.AUGMENTED, node, node.value, scope)
     return scope
 
 
-def _named_expression(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.NamedExpr)
+def _named_expression(node: ast.NamedExpr, scope: Scope, index: PartIndex) -> Scope:
     holder = scope
     while holder.parent is not None and isinstance(holder.node, _COMPREHENSIONS):
         holder = holder.parent
@@ -340,29 +342,25 @@ def _named_expression(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     return scope
 
 
-def _loop(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.For | ast.AsyncFor)
+def _loop(node: ast.For | ast.AsyncFor, scope: Scope, index: PartIndex) -> Scope:
     bind_target(node.target, Binding.LOOP, node, node.iter, scope)
     return scope
 
 
-def _with(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.With | ast.AsyncWith)
+def _with(node: ast.With | ast.AsyncWith, scope: Scope, index: PartIndex) -> Scope:
     for item in node.items:
         if item.optional_vars is not None:
             bind_target(item.optional_vars, Binding.WITH, node, item.context_expr, scope)
     return scope
 
 
-def _except(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.ExceptHandler)
+def _except(node: ast.ExceptHandler, scope: Scope, index: PartIndex) -> Scope:
     if node.name:
         scope.bind(Definition(node.name, Binding.EXCEPT, node))
     return scope
 
 
-def _import(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.Import)
+def _import(node: ast.Import, scope: Scope, index: PartIndex) -> Scope:
     for alias in node.names:
         name = alias.asname or alias.name.partition(".")[0]
         imported = alias.name if alias.asname else name
@@ -370,8 +368,7 @@ def _import(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     return scope
 
 
-def _import_from(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.ImportFrom)
+def _import_from(node: ast.ImportFrom, scope: Scope, index: PartIndex) -> Scope:
     module = "." * node.level + (node.module or "")
     for alias in node.names:
         if alias.name == "*":
@@ -382,8 +379,7 @@ def _import_from(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     return scope
 
 
-def _function(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+def _function(node: FunctionNode, scope: Scope, index: PartIndex) -> Scope:
     scope.bind(Definition(node.name, Binding.FUNCTION, node))
     inner = Scope(node, scope, index.part)
     index.scopes[node] = inner
@@ -391,8 +387,7 @@ def _function(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     return inner
 
 
-def _lambda(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.Lambda)
+def _lambda(node: ast.Lambda, scope: Scope, index: PartIndex) -> Scope:
     inner = Scope(node, scope, index.part)
     index.scopes[node] = inner
     _bind_parameters(node.args, inner)
@@ -405,8 +400,7 @@ def _bind_parameters(arguments: ast.arguments, scope: Scope) -> None:
         scope.bind(Definition(argument.arg, Binding.PARAMETER, argument))
 
 
-def _class(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.ClassDef)
+def _class(node: ast.ClassDef, scope: Scope, index: PartIndex) -> Scope:
     scope.bind(Definition(node.name, Binding.CLASS, node))
     inner = Scope(node, scope, index.part)
     index.scopes[node] = inner
@@ -416,8 +410,9 @@ def _class(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def _comprehension(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, _COMPREHENSIONS)
+def _comprehension(
+    node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: Scope, index: PartIndex
+) -> Scope:
     inner = Scope(node, scope, index.part)
     index.scopes[node] = inner
     for generator in node.generators:
@@ -425,14 +420,12 @@ def _comprehension(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     return inner
 
 
-def _outer_names(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.Global | ast.Nonlocal)
+def _outer_names(node: ast.Global | ast.Nonlocal, scope: Scope, index: PartIndex) -> Scope:
     scope.outer_names.update(node.names)
     return scope
 
 
-def _delete(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.Delete)
+def _delete(node: ast.Delete, scope: Scope, index: PartIndex) -> Scope:
     for target in node.targets:
         if isinstance(target, ast.Name):
             scope.bind(Definition(target.id, Binding.DELETED, node))
@@ -446,8 +439,7 @@ def _pattern(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
     return scope
 
 
-def _call(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    assert isinstance(node, ast.Call)
+def _call(node: ast.Call, scope: Scope, index: PartIndex) -> Scope:
     function = node.func
     if isinstance(function, ast.Attribute):
         index.called.add(function.attr)

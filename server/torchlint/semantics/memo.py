@@ -68,14 +68,18 @@ class Memo:
         self.asked: object = None
         self._answers: Answers | None = None
         self._now: dict[Read, _Answer] = {}
-        #: The reads by their topics and the things that they ask about.
+        #: The reads by their topics and the things that they ask about, but for the new ones of this version, which
+        #: are filed when there is a next version.
         self._asked: dict[str, dict[object, list[_Answer]]] = {}
+        self._new: list[_Answer] = []
         #: The reads that gave something else in a version than in the one before, by version.
         self._changes: dict[int, frozenset[_Answer]] = {}
 
     def begin(self, answers: Answers, stirred: Stirred) -> None:
         """Start a new version of the file."""
         self._version += 1
+        self._file_under_topics(self._new)
+        self._new = []
         self._answers = answers
         self._frames = [_Frame()]
         self._running = set()
@@ -98,9 +102,8 @@ class Memo:
             self._changes = {version: reads for version, reads in self._changes.items() if version > oldest}
             used = {answer for entry in self._entries.values() for answer in entry.reads}
             self._now = {read: answer for read, answer in self._now.items() if answer in used}
-            self._asked = {}
-            for answer in self._now.values():
-                self._file_under_topics(answer)
+            self._asked, self._new = {}, []
+            self._file_under_topics(self._now.values())
 
     def read(self, read: Read) -> Any:
         """What the file says to ``read`` now; the value being computed depends on it from here on."""
@@ -108,14 +111,15 @@ class Memo:
         if answer is None:
             assert self._answers is not None
             answer = self._now[read] = _Answer(read, self._answers.look_up(read))
-            self._file_under_topics(answer)
+            self._new.append(answer)
         self._frames[-1].reads[answer] = answer.value
         return answer.value
 
-    def _file_under_topics(self, answer: _Answer) -> None:
-        assert self._answers is not None
-        for topic, thing in self._answers.topics_of(answer.read):
-            self._asked.setdefault(topic, {}).setdefault(thing, []).append(answer)
+    def _file_under_topics(self, answers: Iterable[_Answer]) -> None:
+        for answer in answers:
+            assert self._answers is not None
+            for topic, thing in self._answers.topics_of(answer.read):
+                self._asked.setdefault(topic, {}).setdefault(thing, []).append(answer)
 
     def get(self, key: Hashable, compute: Callable[[], _T], default: _T) -> _T:
         """The value of ``key``; ``default`` while it is being computed already (recursion)."""

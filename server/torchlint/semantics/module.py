@@ -6,7 +6,7 @@ Everything that crosses from one part to another is asked of ``ModuleFacts``, wh
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from torchlint.semantics.class_facts import ClassFacts, class_facts
@@ -88,6 +88,11 @@ class ModuleFacts:
         """Whether any call in the file has a keyword argument of this name."""
         return bool(self.memo.read(("keyword", name)))
 
+    def calls_passing(self, name: str) -> tuple[ast.Call, ...]:
+        """All calls in the file that have a keyword argument of this name."""
+        found: tuple[ast.Call, ...] = self.memo.read(("passing", name))
+        return found
+
     def mentions_call(self, name: str) -> bool:
         """Whether anything in the file is called by the (last) name ``name``, or imported by it under another name."""
         return bool(self.memo.read(("mentions", name)))
@@ -95,6 +100,10 @@ class ModuleFacts:
     def mentions_any_call(self, names: frozenset[str]) -> bool:
         """``mentions_call`` of any of these names, as one question."""
         return bool(self.memo.read(("mentions any", names)))
+
+    def mentions_call_like(self, resembles: Callable[[str], bool]) -> bool:
+        """Whether anything in the file is called by a (last) name that passes a test."""
+        return bool(self.memo.read(("mentions like", resembles)))
 
     def imports_renamed(self, names: frozenset[str]) -> bool:
         """Whether the top level imports something with one of these last names under another name."""

@@ -10,6 +10,8 @@ from torchlint.frozen import dataclass
 from torchlint.syntax import Part
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+#: For ``isinstance``, where it is asked so often that making the union would count.
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Binding(Enum):
@@ -85,7 +87,7 @@ class Scope:
         """The function whose body this is, or in which this lambda or comprehension stands."""
         scope: Scope | None = self
         while scope is not None:
-            if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(scope.node, _FUNCTIONS):
                 return scope.node
             if scope.is_class:
                 return None

@@ -25,6 +25,7 @@ _TOPICS: dict[str, tuple[str, ...]] = {
     "name uses": ("uses of",),
     "own code": ("own code",),
     "calls": ("calls of",),
+    "passing": ("calls passing",),
     "keyword": ("keywords",),
     "attribute read": ("attributes read",),
     "any attribute read": ("attributes read",),
@@ -33,6 +34,7 @@ _TOPICS: dict[str, tuple[str, ...]] = {
     "base": ("bases",),
     "mentions": ("called", "bound"),
     "mentions any": ("called", "bound"),
+    "mentions like": ("called",),
     "names called": ("called", "bound"),
     "leading": ("called",),
     "reached": ("called",),
@@ -44,7 +46,7 @@ _TOPICS: dict[str, tuple[str, ...]] = {
     "body": ("class",),
 }
 #: The topics that are about one thing each, which is what follows the sort of the question.
-_OF_ONE = frozenset({"definitions of", "uses of", "calls of", "class"})
+_OF_ONE = frozenset({"definitions of", "uses of", "calls of", "calls passing", "class"})
 
 
 def topics_of(read: Read) -> Iterator[tuple[str, object]]:
@@ -105,6 +107,8 @@ class Stirred:
         match topic:
             case "calls of":
                 return set().union(*(index_of(part).called for part in both))
+            case "calls passing":
+                return set().union(*map(keywords_passed, both))
             case "uses of":
                 return set().union(*map(names_read, both))
             case "class":

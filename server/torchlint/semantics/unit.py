@@ -11,7 +11,7 @@ from torchlint.frozen import dataclass
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.expansion import Expander
 from torchlint.semantics.flow import EMPTY, Flow, only_passes_on
-from torchlint.semantics.group_facts import UnitNodes
+from torchlint.semantics.group_facts import UnitKind, UnitNodes
 from torchlint.semantics.index import PartIndex, index_of
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
@@ -51,18 +51,18 @@ class Unit:
         self.indexes: tuple[PartIndex, ...] = tuple(index_of(part) for part in nodes.parts)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> UnitKind:
         return self._nodes.kind
 
     @property
     def name(self) -> str:
         return self._nodes.name
 
-    def all(self, *types: type[_NodeT]) -> Sequence[_NodeT]:
+    def all(self, node_type: type[_NodeT], *others: type[_NodeT]) -> Sequence[_NodeT]:
         """The nodes of some exact types in the unit, in the order of the source for each type."""
         if len(self.indexes) == 1:
-            return self.indexes[0].all(*types)
-        return [node for index in self.indexes for node in index.all(*types)]
+            return self.indexes[0].all(node_type, *others)
+        return [node for index in self.indexes for node in index.all(node_type, *others)]
 
     def classes(self) -> Iterator[ClassView]:
         """The classes of the unit."""

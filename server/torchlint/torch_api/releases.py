@@ -7,7 +7,7 @@ dotted as code writes them: `torch.nn.functional.scaled_dot_product_attention`.
 from __future__ import annotations
 
 import difflib
-from functools import cache
+from functools import cache, lru_cache
 
 from .calls import signature_of
 from .tables import table
@@ -52,6 +52,7 @@ def _since(module: str) -> dict[str, str]:
     return {name: release for release, names in entries.items() for name in names.split()}
 
 
+@lru_cache(maxsize=4096)
 def is_unknown(name: str) -> bool:
     """Whether a public-looking name of an indexed module is in no indexed release."""
     module, _, last = name.rpartition(".")
@@ -60,7 +61,7 @@ def is_unknown(name: str) -> bool:
     return last not in _names(module) and last not in _gone(module)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def class_meant_by(name: str) -> str:
     """The class that a call of a lower-case name means, where that is at most a module of torch (`torch.optim.adam`, or
     `torch.nn.linear`, which leaked in some old release); else an empty text."""

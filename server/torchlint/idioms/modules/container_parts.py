@@ -13,6 +13,8 @@ from torchlint.semantics.scopes import Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
+_DEEPEST = 4
+_DICTS = ("collections.OrderedDict", "collections.defaultdict")
 GROWING = frozenset({"append", "extend", "insert", "update", "setdefault", "appendleft"})
 
 
@@ -39,6 +41,25 @@ def growth_of(use: ast.expr) -> ast.AST | None:
             return None
 
 
+def may_be_container(value: ast.expr | None, semantics: Semantics, depth: int = 0) -> bool:
+    """Whether ``sort_of`` may tell what a value is, by its form and those of all that its name is bound to: asked of
+    every attribute, before anything is followed along the paths of a function."""
+    match value:
+        case ast.List() | ast.ListComp() | ast.Tuple() | ast.Dict() | ast.DictComp():
+            return True
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict")):
+            return True
+        case ast.Call():
+            return semantics.is_named(value.func, *_DICTS) or _called(value, semantics) is not None
+        case ast.BinOp(op=ast.Add() | ast.Mult(), left=one, right=other) | ast.IfExp(body=one, orelse=other):
+            return depth > _DEEPEST or any(may_be_container(side, semantics, depth + 1) for side in (one, other))
+        case ast.Name():
+            made = (item.value for item in semantics.bindings(value) if item.kind is Binding.ASSIGNMENT)
+            return depth > _DEEPEST or any(may_be_container(item, semantics, depth + 1) for item in made)
+        case _:
+            return False
+
+
 def sort_of(value: ast.expr | None, semantics: Semantics) -> Sort | None:
     display = display_of(value, semantics)
     match display:
@@ -55,7 +76,7 @@ def sort_of(value: ast.expr | None, semantics: Semantics) -> Sort | None:
             return sort if sort is sort_of(right, semantics) else None
         case ast.Call(func=ast.Name(id="list" | "tuple" | "dict" as made)):
             return Sort(made)
-        case ast.Call() if semantics.is_named(display.func, "collections.OrderedDict", "collections.defaultdict"):
+        case ast.Call() if semantics.is_named(display.func, *_DICTS):
             return Sort.DICT
         case ast.IfExp(body=body, orelse=other):
             sort = sort_of(body, semantics)

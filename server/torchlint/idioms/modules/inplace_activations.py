@@ -10,7 +10,6 @@ from torchlint.frozen import dataclass
 from torchlint.idioms.modules.layer_order import Applied, applied, may_be_layer, opened
 from torchlint.idioms.modules.layer_sizes import layer_argument
 from torchlint.idioms.modules.members import looped
-from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.semantics.semantics import Semantics
@@ -18,11 +17,11 @@ from torchlint.semantics.semantics import Semantics
 _DEEPEST = 3
 _LONGEST_WAY = 6
 #: Activations that can be told by an argument without a keyword to work in place, as classes and as functions.
-_SWITCHED = (
+_SWITCHED = frozenset(
     "ReLU relu ReLU6 relu6 SiLU silu SELU selu Mish mish Hardswish hardswish Hardsigmoid hardsigmoid ELU elu CELU celu "
-    "LeakyReLU leaky_relu RReLU rrelu Hardtanh hardtanh Threshold threshold"
-).split()
-_IN_PLACE_NAMES = "relu_ leaky_relu_ elu_ selu_ celu_ rrelu_ hardtanh_ threshold_ sigmoid_ tanh_".split()
+    "LeakyReLU leaky_relu RReLU rrelu Hardtanh hardtanh Threshold threshold".split()
+)
+_IN_PLACE_NAMES = frozenset("relu_ leaky_relu_ elu_ selu_ celu_ rrelu_ hardtanh_ threshold_ sigmoid_ tanh_".split())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -38,14 +37,22 @@ class InPlace:
 
 def may_work_in_place(semantics: Semantics) -> bool:
     """Whether anything in the file looks as if it worked in place: soon answered, and mostly with no."""
+    return semantics.module.memo.get(("may work in place",), lambda: _may_work_in_place(semantics), False)
+
+
+def _may_work_in_place(semantics: Semantics) -> bool:
     module = semantics.module
-    return module.memo.get(("may work in place",), lambda: _may_work_in_place(module), False)
-
-
-def _may_work_in_place(module: ModuleFacts) -> bool:
-    if module.passes_keyword("inplace") or any(map(module.mentions_call, _IN_PLACE_NAMES)):
+    if module.mentions_any_call(_IN_PLACE_NAMES) or any(
+        _may_be_told(call, semantics) for call in module.calls_passing("inplace")
+    ):
         return True
-    return any(_has_switch(call, name) for name in _SWITCHED for call in module.calls_of(name))
+    return any(_has_switch(call, name) for name in module.names_called(_SWITCHED) for call in module.calls_of(name))
+
+
+def _may_be_told(call: ast.Call, semantics: Semantics) -> bool:
+    """Whether a call that passes ``inplace`` may make an activation of torch: what comes from elsewhere does not."""
+    names = semantics.names(call.func)
+    return not names or any(name.startswith((".", "torch.", "functools.")) for name in names)
 
 
 def _has_switch(call: ast.Call, name: str) -> bool:
@@ -55,7 +62,7 @@ def _has_switch(call: ast.Call, name: str) -> bool:
 
 
 def inplace_activations(function: FunctionNode, semantics: Semantics, depth: int = 0) -> Iterator[InPlace]:
-    """The calls in a function that change what they are given, by an activation that works in place."""
+    """The calls in a function that change a variable, by an activation that works in place."""
     for call in nodes_within(function, ast.Call):
         assert isinstance(call, ast.Call)
         found = _inplace(call, semantics, depth)
@@ -64,6 +71,8 @@ def inplace_activations(function: FunctionNode, semantics: Semantics, depth: int
 
 
 def _inplace(call: ast.Call, semantics: Semantics, depth: int) -> InPlace | None:
+    if not _changes_variable(call):
+        return None
     if not may_be_layer(call.func, semantics) and not _named_as_activation(call.func):
         return None
     names = semantics.names(call.func)
@@ -117,6 +126,13 @@ def _of_layer(call: ast.Call, layer: Applied, operand: ast.expr, semantics: Sema
         return InPlace(call, operand, inner.switch, inner.name) if inner is not None else None
     switch = _switch(first, semantics)
     return InPlace(call, operand, switch, first.name) if switch is not None else None
+
+
+def _changes_variable(call: ast.Call) -> bool:
+    """Whether what a call would change is a plain name: asked first, because few calls are given one."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") and isinstance(call.func.value, ast.Name):
+        return True
+    return isinstance(argument(call, 0, "input"), ast.Name)
 
 
 def _named_as_activation(function: ast.expr) -> bool:

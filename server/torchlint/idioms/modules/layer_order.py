@@ -16,7 +16,7 @@ from torchlint.idioms.modules.straight_line import is_batch_size, layer_like
 from torchlint.semantics.classes import ClassView, self_attributes
 from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import Kind
-from torchlint.semantics.nodes import argument, enclosing_function, nodes_within, shortened
+from torchlint.semantics.nodes import argument, enclosing_class, enclosing_function, nodes_within, shortened
 from torchlint.semantics.scopes import Binding, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of, part_of
@@ -151,6 +151,21 @@ def _flattened_operand(call: ast.Call, operand: ast.expr | None, semantics: Sema
 def may_build(view: ClassView, layers: frozenset[str], count: int = 1) -> bool:
     """Whether a class, with its bases in this file, builds at least so many layers with these last names, itself or by
     functions of the file: asked before the layers of a class are looked at."""
+    key = ("may build", view.node, layers, count)
+    return view.semantics.module.memo.get(key, lambda: _may_build(view, layers, count), True)
+
+
+def may_hold(sequential: ast.Call, layers: frozenset[str], semantics: Semantics, count: int = 1) -> bool:
+    """Whether a call of ``nn.Sequential`` may be given so many layers with these last names, by what the class around
+    it, or the file, builds: asked before its members are read."""
+    module, owner = semantics.module, enclosing_class(sequential)
+    if owner is not None:
+        return may_build(ClassView(semantics, owner), layers, count)
+    built = sum(len(module.calls_of(name)) for name in module.names_called(layers))
+    return built >= count or module.imports_renamed(layers)
+
+
+def _may_build(view: ClassView, layers: frozenset[str], count: int) -> bool:
     module = view.semantics.module
     if module.imports_renamed(layers):
         return True

@@ -24,7 +24,8 @@ def may_tell_sizes(semantics: Semantics) -> bool:
         built = semantics.module.names_called(sized_layers())
         calls = (call for name in built for call in semantics.module.calls_of(name))
         given = (value for call in calls for value in (*call.args[:2], *(item.value for item in call.keywords)))
-        return len(built) > 1 or any(whole_number(value, semantics) is not None for value in given)
+        renamed = semantics.module.imports_renamed(sized_layers())
+        return renamed or len(built) > 1 or any(whole_number(value, semantics) is not None for value in given)
 
     return semantics.module.memo.get(("may tell sizes",), compute, False)
 

@@ -14,6 +14,7 @@ from torchlint.idioms.modules.container_parts import (
     display_of,
     elements_of,
     growth_of,
+    may_be_container,
     sort_of,
 )
 from torchlint.semantics.classes import ClassView, self_attributes
@@ -25,7 +26,7 @@ from torchlint.semantics.nodes import (
     nodes_within,
     statement_of,
 )
-from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode, last_name
+from torchlint.semantics.scopes import AttributeWrite, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -65,7 +66,7 @@ def plain_containers(view: ClassView) -> Iterator[PlainContainer]:
 def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> PlainContainer | None:
     semantics = view.semantics
     writes = [_straight(write) for write in view.writes(name) if not write.augmented]
-    if not any(_may_be_container(write.value, semantics) for write in writes):
+    if not any(may_be_container(write.value, semantics) for write in writes):
         return None
     written = [write for write in writes if _outer_method(write.statement) in making and not _is_none(write.value)]
     if not written or any(write.path for write in written):
@@ -101,17 +102,6 @@ def _straight(write: AttributeWrite) -> AttributeWrite:
     """A write with the part of a tuple that it takes for its value: ``self.a, self.b = [...], [...]``."""
     value = element_of(write.value, write.path) if write.path and write.value is not None else None
     return write if value is None else replace(write, value=value, path=())
-
-
-def _may_be_container(value: ast.expr | None, semantics: Semantics) -> bool:
-    """What the form of a value allows: asked of every attribute, before its value is followed."""
-    match value:
-        case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)):
-            return not called[:1].isupper() or called == "OrderedDict"
-        case ast.Name():
-            return any(item.kind is not Binding.PARAMETER for item in semantics.definitions(value))
-        case _:
-            return not isinstance(value, ast.Constant | ast.Attribute | ast.Compare | ast.BoolOp | None)
 
 
 def _leaves_plain(write: AttributeWrite, name: str, plain: AttributeWrite, making: frozenset[FunctionNode]) -> bool:

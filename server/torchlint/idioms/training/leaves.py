@@ -53,7 +53,16 @@ def may_freeze(semantics: Semantics) -> bool:
     return module.writes_attribute_of_others("requires_grad") or bool(module.calls_of("requires_grad_"))
 
 
+def _may_be_leaf(definition: Definition) -> bool:
+    """What the form of a binding allows: asked of each name that is changed, before paths are followed to it."""
+    if definition.kind is Binding.ASSIGNMENT:
+        return isinstance(definition.value, ast.Call)
+    return definition.kind in (Binding.LOOP, Binding.COMPREHENSION)
+
+
 def _of_name(semantics: Semantics, name: ast.Name) -> Leaf | None:
+    if not any(map(_may_be_leaf, semantics.bindings(name))):
+        return None
     definitions = _original_definitions(semantics, name)
     if not definitions:
         return None

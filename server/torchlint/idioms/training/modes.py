@@ -27,6 +27,8 @@ from torchlint.syntax import parent_of
 TRAIN, EVAL, UNKNOWN = "train", "eval", "mode unknown"
 
 _DEEPEST = 5
+#: Functions with such a name give a module in evaluation mode.
+_PRETRAINED = "pretrained"
 _HOLDERS = (ast.With, ast.AsyncWith, ast.FunctionDef, ast.AsyncFunctionDef)
 _NO_GRAD = frozenset(
     ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode")
@@ -181,6 +183,27 @@ def may_evaluate(semantics: Semantics) -> bool:
     return module.mentions_call("backward") or module.memo.get(("may evaluate",), runs_module, False)
 
 
+def may_switch_to_evaluation(semantics: Semantics) -> bool:
+    """Whether anything in the file may put a module into evaluation mode: asked before flows are made."""
+    module = semantics.module
+
+    def switches() -> bool:
+        given = (item for call in module.calls_of("train") for item in (*call.args, *_values(call)))
+        return any(semantics.literal(item) is False for item in given)
+
+    if module.mentions_call("eval") or module.mentions_call_like(_names_pretrained):
+        return True
+    return module.memo.get(("may switch to evaluation",), switches, False)
+
+
+def _names_pretrained(name: str) -> bool:
+    return _PRETRAINED in name
+
+
+def _values(call: ast.Call) -> Iterator[ast.expr]:
+    return (keyword.value for keyword in call.keywords)
+
+
 def _calls_without_grad(module: ModuleFacts) -> Iterator[ast.Call]:
     """The calls under what may switch gradients off: in a ``with`` block, or in a function that is decorated."""
     for name in ("no_grad", "inference_mode", "set_grad_enabled"):
@@ -284,7 +307,7 @@ def mode_events(training: Training, module: Ref) -> Callable[[Action], tuple[str
 def _mode_event(training: Training, path: str, builds: frozenset[ast.Call], action: Action) -> str:
     receiver = action.receiver
     if action.node in builds and action.verb not in MODULE_RETURNS_SELF:  # ``model = model.eval()`` builds nothing
-        return EVAL if "pretrained" in called_name(action) else TRAIN
+        return EVAL if _PRETRAINED in called_name(action) else TRAIN
     if receiver is not None and not receiver.path and action.verb in ("eval", "train"):  # ``Net().eval()``
         return _switched_to(training, action) if _is_built_by(training, receiver, builds) else ""
     if receiver is not None and receiver.path and action.verb in ("eval", "train"):

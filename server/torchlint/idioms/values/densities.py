@@ -19,9 +19,15 @@ from torchlint.idioms.values.formulas import (
 from torchlint.idioms.values.losses import LOG_SOFTMAXES, SOFTMAXES
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.semantics import Semantics
+from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
 
 _NOISE = frozenset(("torch.randn", "torch.randn_like"))
+_INGREDIENTS = frozenset(
+    f"{name}{ending}"
+    for name in ("randn", "randn_like", "normal", "standard_normal", "exp", "log", "log1p", "softplus", "log_softmax")
+    for ending in ("", "_")
+)
 _MOVES = frozenset(("to", "cuda", "float", "type_as", "type", "detach", "requires_grad_"))
 _CHANGES_SHAPE = frozenset(("unsqueeze", "view", "expand", "expand_as", "clamp", "reshape"))
 
@@ -46,6 +52,21 @@ class StandardKl:
     mean: ast.expr
     log_variance: ast.expr | None
     sign: int
+
+
+def may_have_densities(unit: Unit) -> bool:
+    """Whether the file draws normal noise, takes a logarithm or an exponential, or the unit has the number that stands
+    for ``log(2 * pi)``: without one of them there is no formula of a distribution."""
+    semantics = unit.semantics
+
+    def compute() -> bool:
+        if semantics.module.mentions_any_call(_INGREDIENTS):
+            return True
+        return any(
+            node.value.__class__ is float and is_log_of_two_pi(semantics, node) for node in unit.all(ast.Constant)
+        )
+
+    return semantics.module.memo.cached(("may have densities",), compute, False)
 
 
 def gaussian_sample(semantics: Semantics, expression: ast.expr) -> GaussianSample | None:

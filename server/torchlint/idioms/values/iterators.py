@@ -51,7 +51,7 @@ def makes_iterator(semantics: Semantics, value: ast.expr) -> bool:
 
 def iterates_parameters(semantics: Semantics, value: ast.expr) -> bool:
     """Whether an expression makes a one-shot iterator over parameters or buffers of modules."""
-    if not _may_iterate(semantics, value) or not semantics.module.mentions_any_call(_ITERATORS):
+    if not semantics.module.mentions_any_call(_ITERATORS) or not _may_iterate(semantics, value):
         return False
     kind = semantics.kind(value)
     if kind is not None and kind.what is What.PARAMETERS:
@@ -67,8 +67,8 @@ def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
         case ast.GeneratorExp():
             return True
         case ast.Call(func=ast.Name() as function):
-            if function.id in _LAZY or not semantics.module.mentions_any_call(_ITERATORS):
-                return function.id in _LAZY
+            if function.id in _LAZY:
+                return True
             if function.id in semantics.module.names_leading_to(_ITERATORS):
                 return semantics.local_function(function) is not None
             return semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")

@@ -73,9 +73,9 @@ class WorkersWithoutMainGuard(Rule):
     level = Level.HINT
     summary = "Where workers are not forked, each runs the whole script again."
 
-    @on_unit()
+    @on_unit("module")
     def check(self, whole: Unit, unit: Unit) -> Iterator[Diagnosis]:
-        if unit.kind != "module" or unit.in_notebook or not unit.semantics.module.mentions_call("DataLoader"):
+        if unit.in_notebook or not unit.semantics.module.mentions_call("DataLoader"):
             return
         start = _first_start(unit.semantics)
         if start is None:

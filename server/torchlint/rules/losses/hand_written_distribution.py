@@ -13,6 +13,7 @@ from torchlint.idioms.values.densities import (
     gaussian_log_density,
     gaussian_sample,
     log_of_probabilities,
+    may_have_densities,
     standard_kl,
 )
 from torchlint.idioms.values.formulas import applied, complement, factors, same, terms, without_epsilon
@@ -80,6 +81,8 @@ class HandWrittenDistribution(Rule):
 
     @on_operation(ast.Mult, ast.Add, ast.Sub)
     def check_formula(self, node: ast.BinOp, unit: Unit) -> Iterator[Diagnosis]:
+        if not may_have_densities(unit):
+            return
         if isinstance(node.op, ast.Mult):
             found = _product(node, unit)
         elif isinstance(node.op, ast.Add | ast.Sub) and not _is_inner_sum(node):
@@ -127,6 +130,8 @@ class HandWrittenDistribution(Rule):
 
     @on_operation(ast.Lt, ast.LtE, ast.Gt, ast.GtE)
     def check_bernoulli_sample(self, node: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
+        if not unit.semantics.module.mentions_call("rand_like"):
+            return
         for noise, probability in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
             drawn = isinstance(noise, ast.Call) and unit.semantics.is_named(noise.func, "torch.rand_like")
             like = argument(noise, 0, "input") if drawn and isinstance(noise, ast.Call) else None

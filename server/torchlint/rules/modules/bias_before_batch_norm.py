@@ -8,6 +8,7 @@ from torchlint.fixes import Editor
 from torchlint.idioms.modules.layer_order import (
     Neighbours,
     may_build,
+    may_hold,
     neighbours_in_class,
     neighbours_in_run,
     run_of_call,
@@ -92,7 +93,8 @@ class BiasBeforeBatchNorm(Rule):
 
     @on_call("torch.nn.Sequential")
     def check_sequential(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self._check(neighbours_in_run(run_of_call(call, unit.semantics), call), call, unit.semantics)
+        if may_hold(call, _NORM_TAILS, unit.semantics):
+            yield from self._check(neighbours_in_run(run_of_call(call, unit.semantics), call), call, unit.semantics)
 
     @on_module_class()
     def check_class(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:

@@ -9,6 +9,7 @@ from torchlint.idioms.modules.layer_order import (
     Applied,
     Neighbours,
     may_build,
+    may_hold,
     neighbours_in_class,
     neighbours_in_run,
     run_of_call,
@@ -89,6 +90,8 @@ class LinearWithoutActivation(Rule):
 
     @on_call("torch.nn.Sequential")
     def check_sequential(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        if not may_hold(call, _TAILS, unit.semantics, 2):
+            return
         run = run_of_call(call, unit.semantics)
         if any(layer is not None and layer.name in _LAYERS for layer in run):
             undropped = tuple(layer for layer in run if layer is None or layer.name not in _STRAIGHT)

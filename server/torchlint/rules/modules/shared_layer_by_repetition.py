@@ -86,7 +86,8 @@ class SharedLayerByRepetition(Rule):
             given = _unstarred(argument)
             if given is argument and unit.semantics.is_named(call.func, "torch.nn.Sequential"):
                 continue
-            yield from self._check_elements(unit.semantics.value_of(given), given, call, unit)
+            if _may_repeat(given, unit):
+                yield from self._check_elements(unit.semantics.value_of(given), given, call, unit)
 
     def _check_elements(
         self, value: ast.expr | None, given: ast.expr, call: ast.Call | ast.AugAssign, unit: Unit
@@ -302,6 +303,14 @@ def _is_for_container(receiver: ast.expr, unit: Unit) -> bool:
         and any(getattr(_unstarred(given), "id", None) == receiver.id for given in call.args)
         for call in nodes_within(function, ast.Call)
     )
+
+
+def _may_repeat(given: ast.expr, unit: Unit) -> bool:
+    """What the form of a value allows, or what a name is bound to: not a parameter, nor an empty list that grows."""
+    if not isinstance(given, ast.Name):
+        return True
+    bound = (item.value for item in unit.semantics.bindings(given) if item.kind is Binding.ASSIGNMENT)
+    return any(not isinstance(value, ast.List) or bool(value.elts) for value in bound)
 
 
 def _unstarred(given: ast.expr) -> ast.expr:

@@ -22,6 +22,7 @@ from torchlint.syntax import parent_of
 #: Calls that register what they are given; where a class has one, no claim is made about its containers.
 _REGISTERS = frozenset({"add_module", "register_module", "register_parameter", "setattr", "__setattr__"})
 #: Methods with which a class says itself which parameters it has, or moves them itself.
+_TABLES = frozenset({"_modules", "_parameters"})
 _OWN_WAY = frozenset(
     ["parameters", "named_parameters", "modules", "children", "named_children", "state_dict", "_apply", "__getattr__"]
 )
@@ -145,13 +146,12 @@ def _is_inside(node: ast.AST, holder: ast.AST) -> bool:
 
 def _registers_in_its_own_way(view: ClassView) -> bool:
     """Whether a class says itself which parameters or modules it has."""
-    return any(
-        method.name in _OWN_WAY
-        or any(
-            isinstance(node, ast.Attribute) and node.attr in ("_modules", "_parameters")
-            for node in nodes_within(method, ast.Attribute)
-        )
+    if any(method.name in _OWN_WAY for method in view.methods):
+        return True
+    return view.semantics.module.reads_any_attribute(_TABLES) and any(
+        isinstance(node, ast.Attribute) and node.attr in _TABLES
         for method in view.methods
+        for node in nodes_within(method, ast.Attribute)
     )
 
 

@@ -16,6 +16,7 @@ from torchlint.syntax import parent_of
 
 #: Methods with which a class moves its tensors itself.
 _OWN_WAY = frozenset({"_apply", "to", "cuda", "half", "float", "__setattr__", "__getattr__"})
+_DEEPEST = 3
 _FRAMEWORKS = ("pytorch_lightning.", "lightning.")
 #: Builtins that give no tensor.
 _BUILTINS = frozenset("bool dict float getattr int isinstance len round set str super".split())
@@ -158,26 +159,23 @@ def _running(view: ClassView) -> frozenset[FunctionNode]:
 def _plain_tensors(name: str, view: ClassView, making: frozenset[FunctionNode]) -> list[AttributeWrite]:
     """Where the constructor, or a method that it calls, gives an attribute a tensor of the CPU; none of them where
     another method may give it one, or where it may be something else than that, a parameter or None."""
-    found: list[AttributeWrite] = []
-    if not any(_may_be_tensor(write.value, view.semantics) for write in view.writes(name)):
-        return found
-    for write in view.writes(name):
-        if enclosing_function(write.statement) in making:
-            if write.value is None:
-                continue  # `self.table: Tensor`
-            if write.path or write.augmented:
-                return []
-            if is_made_here(write.value, view.semantics):
-                found.append(write)
-            elif not _is_none_or_parameter(write, view):
-                return []
-        elif not write.augmented and not _reads_itself(write):
-            return []
-    return found
+    writes = view.writes(name)
+    made = [write for write in writes if write.value is not None and enclosing_function(write.statement) in making]
+    if any(write.path or write.augmented for write in made):
+        return []
+    tensors = [write for write in made if _may_be_tensor(write.value, view.semantics)]
+    if not tensors or not all(write in tensors or _is_none_or_parameter(write, view) for write in made):
+        return []
+    later = (write for write in writes if enclosing_function(write.statement) not in making)
+    if not all(write.augmented or _reads_itself(write) for write in later):
+        return []
+    plain = [write for write in tensors if write.value is not None and is_made_here(write.value, view.semantics)]
+    return plain if all(write in plain or _is_none_or_parameter(write, view) for write in tensors) else []
 
 
-def _may_be_tensor(value: ast.expr | None, semantics: Semantics) -> bool:
-    """What the form of a value allows: asked of every attribute, before its value is followed."""
+def _may_be_tensor(value: ast.expr | None, semantics: Semantics, depth: int = 0) -> bool:
+    """What the form of a value allows, and of all that its name is bound to: asked of every attribute, before its
+    value is followed along the paths of a function."""
     match value:
         case ast.Call(func=ast.Name(id=called)) if called in _BUILTINS:
             return False
@@ -186,7 +184,18 @@ def _may_be_tensor(value: ast.expr | None, semantics: Semantics) -> bool:
             known = not name or name.startswith((".", "torch.", "numpy."))
             return called.endswith("Tensor") or (known and not called[:1].isupper())
         case ast.Name():
-            return any(item.kind is not Binding.PARAMETER for item in semantics.definitions(value))
+            bound = [item for item in semantics.bindings(value) if item.kind is not Binding.PARAMETER]
+            return any(
+                depth > _DEEPEST
+                or item.kind is not Binding.ASSIGNMENT
+                or bool(item.path)
+                or _may_be_tensor(item.value, semantics, depth + 1)
+                for item in bound
+            )
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) if elements and depth <= _DEEPEST:
+            return any(_may_be_tensor(element, semantics, depth + 1) for element in elements)
+        case ast.IfExp(body=body, orelse=orelse):
+            return any(_may_be_tensor(side, semantics, depth) for side in (body, orelse))
         case ast.Constant() | ast.JoinedStr() | ast.Dict() | ast.Lambda() | ast.BoolOp() | None:
             return False
         case _:

@@ -12,11 +12,12 @@ from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
 from torchlint.semantics.class_facts import first_parameter
 from torchlint.semantics.classes import ClassView, self_attributes
+from torchlint.semantics.index import index_of
 from torchlint.semantics.nodes import element_of, enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
-from torchlint.syntax import parent_of
+from torchlint.syntax import parent_of, part_of
 
 #: Functions and methods that reach attributes of the module they are given, or called on, by other means than a name.
 _FUNCTIONS = frozenset({"getattr", "eval", "exec", "vars", "hasattr", "setattr", "delattr"})
@@ -191,10 +192,11 @@ def _uses_names_only(view: ClassView) -> bool:
     if unknown or semantics.module.is_base(view.name) or view.node.decorator_list:
         return False
     for method in view.methods:
-        calls = cast("Iterator[ast.Call]", nodes_within(method, ast.Call))
-        telling = [call for call in calls if last_name(call.func) in _TELLING]
-        if any(_reaches_otherwise(call, method, semantics) for call in telling):
-            return False
+        if not _TELLING.isdisjoint(index_of(part_of(method)).called):
+            calls = cast("Iterator[ast.Call]", nodes_within(method, ast.Call))
+            telling = [call for call in calls if last_name(call.func) in _TELLING]
+            if any(_reaches_otherwise(call, method, semantics) for call in telling):
+                return False
         if any(attribute.attr in _TABLES for attribute in self_attributes(method)):
             return False
     return True

@@ -86,9 +86,9 @@ class NotebookMemoryNotFreed(Rule):
     fix = FixKind.UNSAFE
     summary = "The old model is still on the GPU while the new one is built."
 
-    @on_unit()
+    @on_unit("module")
     def check(self, whole: Unit, unit: Unit) -> Iterator[Diagnosis]:
-        if unit.in_notebook and unit.kind == "module":
+        if unit.in_notebook:
             for statement in unit.all(ast.Assign):
                 if parent_of(statement) is None:
                     yield from self._check(statement, unit)

@@ -12,7 +12,7 @@ from torchlint.rules.base import Diagnosis, Level, Rule, on_builtin, on_node
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import has_unknown_arguments
-from torchlint.semantics.scopes import Definition
+from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -206,18 +206,31 @@ def _has_several(semantics: Semantics, expression: ast.expr, depth: int = 0) -> 
             return False
 
 
-def _may_be_tensor(semantics: Semantics, expression: ast.expr) -> bool:
-    """What the form of a value allows: asked of every condition, before its value is followed."""
+def _may_be_tensor(semantics: Semantics, expression: ast.expr | None, depth: int = 0) -> bool:
+    """What the form of a value allows, and of all that its name is bound to: asked of every condition, before its
+    value is followed along the paths of a function."""
     match expression:
         case ast.Compare(left=left, comparators=[right], ops=[operator]):
             return not isinstance(operator, _IDENTITY) and not (_is_no_tensor(left) or _is_no_tensor(right))
         case ast.Name():
-            return not all(_is_switch(item) for item in semantics.definitions(expression))
+            return any(_may_bind_tensor(semantics, item, depth) for item in semantics.bindings(expression))
         case ast.Call(func=ast.Name(id=called)):
             return called not in _ANSWERS
         case ast.Call(func=ast.Attribute(attr=called)):
             return not called.startswith("is_") and called not in _COUNTS
         case ast.Constant() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.JoinedStr() | ast.Lambda():
+            return False
+        case _:
+            return True
+
+
+def _may_bind_tensor(semantics: Semantics, binding: Definition, depth: int) -> bool:
+    match binding.kind:
+        case Binding.PARAMETER:
+            return not _is_switch(binding)
+        case Binding.ASSIGNMENT if not binding.path and depth < _DEEPEST:
+            return _may_be_tensor(semantics, binding.value, depth + 1)
+        case Binding.AUGMENTED | Binding.IMPORT | Binding.CLASS | Binding.FUNCTION:
             return False
         case _:
             return True

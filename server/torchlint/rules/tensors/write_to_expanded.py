@@ -14,6 +14,7 @@ from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
+_EXPANDING = frozenset({"expand", "expand_as", "broadcast_to"})
 _DEEPEST = 6
 #: In-place operations that write every element by itself, and raise. Those in `_SILENT` write without an error.
 _RAISING = (
@@ -90,6 +91,8 @@ class WriteToExpanded(Rule):
                 yield from self._check(target, target, "writing each of them raises", unit)
 
     def _check(self, node: ast.expr, tensor: ast.expr, effect: str, unit: Unit) -> Iterator[Diagnosis]:
+        if not unit.semantics.module.mentions_any_call(_EXPANDING):
+            return
         expansion = _expansion(unit.semantics, tensor)
         if expansion is None or is_expected_to_raise(node):
             return
@@ -132,7 +135,7 @@ def _expansion(semantics: Semantics, expression: ast.expr, depth: int = 0) -> as
             operation, operand = operation_of(semantics, expression)
             if operand is None:
                 return None
-            if operation in ("expand", "expand_as", "broadcast_to"):
+            if operation in _EXPANDING:
                 return expression if _expands(semantics, expression, operation, operand) else None
             return _expansion(semantics, operand, depth + 1) if operation in _VIEWS else None
         case _:

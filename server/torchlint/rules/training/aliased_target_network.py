@@ -8,7 +8,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.training.parameter_copies import ParameterCopy, parameter_copies
 from torchlint.idioms.values.identity import is_alias, object_of
 from torchlint.regex import regex
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_unit
 from torchlint.semantics.nodes import contains, element_of, enclosing_function, nodes_within, statement_of
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
@@ -17,6 +17,8 @@ from torchlint.syntax import parent_of
 
 #: Names of what is kept as it was.
 _SNAPSHOT = regex(r"(^|_)(best|target|ema|old|prev|previous|last|backup|copy|snapshot|saved)(_|$)", re.IGNORECASE)
+#: What an assignment without a copy of parameters in the file is looked at for: `best_model = model`.
+_NAMES = (ast.Name, ast.Tuple)
 _OF_MODULES = frozenset(("train", "eval", "parameters", "zero_grad"))
 
 
@@ -83,8 +85,15 @@ class AliasedTargetNetwork(Rule):
     fix = FixKind.SAFE
     summary = "The copy is the network itself, so it changes with every step."
 
-    @on_assignment(to=(ast.Name, ast.Attribute), of=(ast.Name, ast.Attribute, ast.Call, ast.Tuple))
-    def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
+    @on_unit()
+    def check(self, whole: Unit, unit: Unit) -> Iterator[Diagnosis]:
+        assignments = unit.all(ast.Assign)
+        copies = bool(assignments) and bool(parameter_copies(unit.semantics))
+        for statement in assignments:
+            if copies or isinstance(statement.value, _NAMES):
+                yield from self._check(statement, unit)
+
+    def _check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         for target, value in _bound(statement):
             if not is_alias(value):
                 continue
@@ -149,7 +158,7 @@ def _is_bound_here(semantics: Semantics, use: ast.expr, target: ast.expr) -> boo
 def _training_goes_on(target: ast.expr, value: ast.expr, unit: Unit) -> ast.For | ast.While | None:
     """The loop in which a snapshot of a module is taken by assignment while the same module is trained on."""
     name = last_name(target)
-    if not isinstance(value, ast.Name) or not _SNAPSHOT.search(name) or not _is_model(value, unit):
+    if not isinstance(value, ast.Name) or not _SNAPSHOT.search(name):
         return None
     statement = statement_of(target)
     for loop in _loops_around(statement):
@@ -157,7 +166,7 @@ def _training_goes_on(target: ast.expr, value: ast.expr, unit: Unit) -> ast.For 
         if bound:
             return None
         if _trains(loop, value, unit.semantics) and _is_read_after(loop, target, statement, unit):
-            return loop
+            return loop if _is_model(value, unit) else None
     return None
 
 

@@ -86,8 +86,10 @@ class ExhaustedParameterIterator(Rule):
     def check_attribute(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         match statement:
             case ast.Assign(targets=[ast.Attribute() as target], value=value):
+                if not iterates_parameters(unit.semantics, value):
+                    return
                 owner = unit.semantics.class_of_self(target.value)
-                if owner is None or not iterates_parameters(unit.semantics, value):
+                if owner is None:
                     return
                 view = ClassView(unit.semantics, owner)
                 if len(view.writes(target.attr)) == 1:

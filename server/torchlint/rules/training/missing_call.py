@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call, on_node
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call, on_node, on_reference
 from torchlint.semantics.kinds import What
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -171,28 +171,14 @@ class MissingCall(Rule):
             shown = ast.unparse(call.func)
             yield self.found(call, f"`{shown}()` has no effect as a statement: enter it with `with`.")
 
-    @on_node(ast.If, ast.While, ast.IfExp, ast.Assert)
-    def check_test(self, node: ast.If | ast.While | ast.IfExp | ast.Assert, unit: Unit) -> Iterator[Diagnosis]:
-        yield from self._truth(node.test, unit)
-
-    @on_node(ast.BoolOp)
-    def check_operands(self, node: ast.BoolOp, unit: Unit) -> Iterator[Diagnosis]:
-        for value in node.values:
-            yield from self._truth(value, unit)
-
-    @on_node(ast.UnaryOp)
-    def check_negation(self, node: ast.UnaryOp, unit: Unit) -> Iterator[Diagnosis]:
-        if isinstance(node.op, ast.Not):
-            yield from self._truth(node.operand, unit)
-
-    @on_node(ast.Compare)
-    def check_comparison(self, node: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
-        if any(isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn) for operator in node.ops):
-            return
-        for side in (node.left, *node.comparators):
-            name = unit.semantics.name(side) if isinstance(side, ast.Attribute) else ""
-            if name in _QUESTIONS:
-                yield self._missing(side, f"`{ast.unparse(side)}` is compared without being called.")
+    @on_reference(*{name.rpartition(".")[2] for name in _QUESTIONS})
+    def check_question(self, node: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
+        if _is_condition(node):
+            if _is_question(node, unit) and not _is_alias(node, unit):
+                shown = ast.unparse(node)
+                yield self._missing(node, f"`{shown}` is not called here, and a function is always true.")
+        elif isinstance(node, ast.Attribute) and _is_compared(node) and _is_question(node, unit):
+            yield self._missing(node, f"`{ast.unparse(node)}` is compared without being called.")
 
     @on_assignment(to=(ast.Name,), of=(ast.Name, ast.Attribute))
     def check_alias(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
@@ -204,11 +190,6 @@ class MissingCall(Rule):
         if tested and not any(_is_called(use) for use in uses):
             message = f"`{ast.unparse(value)}` is not called, and `{target.id}`, a function, is always true."
             yield self._missing(value, message, related=tested[0])
-
-    def _truth(self, test: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
-        if _is_question(test, unit) and not _is_alias(test, unit):
-            shown = ast.unparse(test)
-            yield self._missing(test, f"`{shown}` is not called here, and a function is always true.")
 
     def _missing(self, node: ast.expr, message: str, related: ast.expr | None = None) -> Diagnosis:
         fix = FixPlan("Call it", "unsafe", lambda edit: edit.insert_after(node, "()"))
@@ -243,7 +224,7 @@ def _is_alias(test: ast.expr, unit: Unit) -> bool:
     return isinstance(test, ast.Name) and unit.semantics.value_of(test) is not test
 
 
-def _is_condition(use: ast.Name) -> bool:
+def _is_condition(use: ast.expr) -> bool:
     match parent_of(use):
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
             return test is use
@@ -251,6 +232,13 @@ def _is_condition(use: ast.Name) -> bool:
             return True
         case _:
             return False
+
+
+def _is_compared(use: ast.expr) -> bool:
+    comparison = parent_of(use)
+    return isinstance(comparison, ast.Compare) and not any(
+        isinstance(operator, ast.Is | ast.IsNot | ast.In | ast.NotIn) for operator in comparison.ops
+    )
 
 
 def _is_called(use: ast.Name) -> bool:

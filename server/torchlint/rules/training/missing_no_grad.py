@@ -105,6 +105,8 @@ class MissingNoGrad(Rule):
     @on_flow("eval", "train", outermost=True)
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
+        if not modes.may_switch_to_evaluation(semantics):
+            return
         if Duty.NO_GRAD in owned_duties(semantics, root.function):
             return
         if any(semantics.module.definitions(name) for name in ("pytest", "unittest")):

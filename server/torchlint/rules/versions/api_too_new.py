@@ -62,6 +62,7 @@ class ApiTooNew(Rule):
     code = "TL009"
     name = "api-too-new"
     level = Level.WARNING
+    needs_torch_range = True
     summary = "A release of torch that the project allows does not have this name."
 
     @on_reference(*tails_with_release())

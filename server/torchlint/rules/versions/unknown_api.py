@@ -61,11 +61,19 @@ class UnknownApi(Rule):
     @on_unit()
     def check_attributes(self, whole: Unit, unit: Unit) -> Iterator[Diagnosis]:
         imported = unit.semantics.module.imported_from(_LAST_NAMES)
+        if not imported:
+            return
+        written: dict[str, str] = {}
         for name in unit.all(ast.Name):
             if name.id in imported:
+                if name.id not in written:
+                    written[name.id] = _imported_name(name.id, unit)
+                dotted = written[name.id]
                 node = parent_of(name)
                 while isinstance(node, ast.Attribute):
-                    yield from self._check_attribute(node, unit)
+                    dotted = f"{dotted}.{node.attr}"
+                    if not written[name.id] or is_unknown(dotted) or class_meant_by(dotted):
+                        yield from self._check_attribute(node, unit)
                     node = parent_of(node)
 
     def _check_attribute(self, node: ast.Attribute, unit: Unit) -> Iterator[Diagnosis]:
@@ -114,6 +122,12 @@ class UnknownApi(Rule):
         what = "" if is_unknown(name) else "a function "
         message = f"No release of torch has {what}`{name}`" + (f"; {_choice(alike)} may be meant." if alike else ".")
         return self.found(node, message, fixes=fixes)
+
+
+def _imported_name(name: str, unit: Unit) -> str:
+    """What the top level imports as ``name``; empty where it binds the name to several things."""
+    bound = {definition.imported for definition in unit.semantics.module.definitions(name)}
+    return bound.pop() if len(bound) == 1 else ""
 
 
 def _is_never_evaluated(node: ast.expr, unit: Unit) -> bool:
