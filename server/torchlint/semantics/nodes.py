@@ -45,6 +45,13 @@ def statement_of(node: ast.AST) -> ast.stmt:
     return current
 
 
+def targets_of(statement: ast.AST | None) -> list[ast.expr]:
+    """What an assignment binds, with an annotation or without; empty for anything else."""
+    if isinstance(statement, ast.AnnAssign):
+        return [statement.target]
+    return statement.targets if isinstance(statement, ast.Assign) else []
+
+
 def nodes_within(root: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
     """The nodes of some types inside ``root`` (itself included), in the order of the source."""
     index = index_of(part_of(root))

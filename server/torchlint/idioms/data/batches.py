@@ -45,7 +45,7 @@ def _is_conditional(call: ast.Call) -> bool:
     child: ast.AST = call
     holder = parent_of(call)
     while holder is not None and not isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef):
-        if isinstance(holder, ast.Try):
+        if isinstance(holder, ast.Try) and holder.handlers:
             return True
         if isinstance(holder, ast.If | ast.IfExp) and child is not holder.test and not _asks_for_type(holder.test):
             return True

@@ -46,7 +46,7 @@ def _display_before(semantics: Semantics, use: ast.Name) -> ast.expr | None:
 def _added(semantics: Semantics, use: ast.Name, display: ast.expr) -> list[ast.expr | None] | None:
     """What is put at the end of a list between its making and its use; None if it may be changed in another way."""
     made = parent_of(display)
-    if not isinstance(made, ast.Assign):
+    if not isinstance(made, ast.Assign | ast.AnnAssign):
         return []
     block = semantics.block_of(made)
     found: list[ast.expr | None] = []

@@ -169,7 +169,7 @@ def _calls_beside(call: ast.Call, unit: Unit) -> Iterator[ast.Call]:
 
 def _targets(call: ast.Call) -> ast.expr | None:
     match parent_of(call):
-        case ast.Assign(targets=[target]) as statement if statement.value is call:
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) as statement if statement.value is call:
             return target
         case ast.Tuple(elts=values) as beside:
             match parent_of(beside):

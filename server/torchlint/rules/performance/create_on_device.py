@@ -12,7 +12,7 @@ from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.hard_coded_devices import hard_coded_move
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import Grade
-from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.nodes import has_unknown_arguments, targets_of
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -156,19 +156,24 @@ def _statement_before(call: ast.Call, unit: Unit) -> tuple[ast.stmt | None, ast.
     """``x = torch.zeros(n)`` right before ``x = x.to(device)``: that statement and the creation."""
     assert isinstance(call.func, ast.Attribute)
     statement, receiver = parent_of(call), call.func.value
-    if not isinstance(statement, ast.Assign) or not isinstance(receiver, ast.Name) or len(statement.targets) != 1:
+    targets = targets_of(statement)
+    if not isinstance(statement, ast.stmt) or not isinstance(receiver, ast.Name) or len(targets) != 1:
         return None, None
-    target = statement.targets[0]
+    (target,) = targets
     definitions = unit.semantics.definitions(receiver)
     if not isinstance(target, ast.Name) or target.id != receiver.id or len(definitions) != 1:
         return None, None
     (definition,) = definitions
     before = definition.node
-    if definition.kind is not Binding.ASSIGNMENT or definition.path or not isinstance(before, ast.Assign):
+    if definition.kind is not Binding.ASSIGNMENT or definition.path or definition.value is None:
         return None, None
-    if len(before.targets) != 1 or not _is_right_before(before, statement, unit):
+    if (
+        len(targets_of(before)) != 1
+        or not isinstance(before, ast.stmt)
+        or not _is_right_before(before, statement, unit)
+    ):
         return None, None
-    return before, creation_of(unit.semantics, before.value)
+    return before, creation_of(unit.semantics, definition.value)
 
 
 def _is_right_before(first: ast.stmt, second: ast.stmt, unit: Unit) -> bool:

@@ -16,6 +16,7 @@ from torchlint.semantics.nodes import (
     nodes_within,
     scope_at,
     statement_of,
+    targets_of,
 )
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.semantics import Semantics
@@ -162,7 +163,7 @@ def _copies(call: ast.Call) -> Iterator[ast.expr]:
     """The call itself, and the uses of the name that its statement gives the copy."""
     yield call
     match parent_of(call):
-        case ast.Assign(targets=[ast.Name(id=name)]) as statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) as statement:
             scope = enclosing_function(statement)
             for use in nodes_within(scope, ast.Name) if scope is not None else ():
                 if isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load):
@@ -197,8 +198,7 @@ def _outermost(call: ast.Call, semantics: Semantics) -> LoopNode | None:
 
 def _binds(call: ast.Call, path: str) -> bool:
     """Whether this is ``x = x.to(device)``."""
-    statement = parent_of(call)
-    return isinstance(statement, ast.Assign) and any(dotted(target) == path for target in statement.targets)
+    return any(dotted(target) == path for target in targets_of(parent_of(call)))
 
 
 def _changes(call: ast.Call, path: str, loop: LoopNode, semantics: Semantics) -> bool:
@@ -206,8 +206,8 @@ def _changes(call: ast.Call, path: str, loop: LoopNode, semantics: Semantics) ->
     if may_be_changed(semantics, path, loop, by_calls=True):
         return True
     match parent_of(call):
-        case ast.Assign(targets=targets):
-            names = [dotted(target) for target in targets]
+        case ast.Assign() | ast.AnnAssign() as statement:
+            names = [dotted(target) for target in targets_of(statement)]
             return any(
                 name is None or "." in name or may_be_changed(semantics, name, loop, by_calls=False) for name in names
             )
@@ -252,8 +252,12 @@ def _hoist(edit: Editor, call: ast.Call, loop: LoopNode, is_module: bool) -> Non
         edit.insert_statement_before(loop, source)
         edit.replace_by_operand(call, call.func.value)
         return
-    if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
-        target = statement.targets[0]
+    if (
+        isinstance(statement, ast.Assign | ast.AnnAssign)
+        and statement.value is call
+        and len(targets_of(statement)) == 1
+    ):
+        target = targets_of(statement)[0]
         if isinstance(target, ast.Name) and statement in loop.body and _is_bound_once(target, loop):
             edit.insert_statement_before(loop, edit.source(statement))
             edit.remove_statement(statement)

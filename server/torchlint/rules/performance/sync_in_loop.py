@@ -32,6 +32,8 @@ _READS = frozenset(("item", "cpu", "tolist"))
 _READING = frozenset(("float", "int", "bool", "print"))
 #: A condition that ends the step is a guard, against NaN for instance.
 _JUMPS = (ast.Break, ast.Continue, ast.Return, ast.Raise)
+#: What runs in each call of the function that it is in.
+_STRAIGHT = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.With, ast.Try, ast.expr, ast.keyword)
 _BATCHES = regex(r"load|batch|dataset|\bdl\b|_dl\b", re.IGNORECASE)
 _MEASURES_IN_NAME = regex(r"bench|profil|latency|throughput|eval|valid|test", re.IGNORECASE)
 
@@ -139,8 +141,9 @@ class SyncInLoop(Rule):
 
 def _is_over_batches(iterable: ast.expr, semantics: Semantics) -> bool:
     """Whether a loop goes over the batches of a loader, by what is written or by what a name stands for."""
-    found = semantics.value_of(iterable)
-    return any(_BATCHES.search(ast.unparse(item)) for item in (iterable, found) if item is not None)
+    names = [node for node in ast.walk(iterable) if isinstance(node, ast.Name)]
+    found = [iterable, *(semantics.value_of(name) for name in names)]
+    return any(_BATCHES.search(ast.unparse(item)) for item in found if item is not None)
 
 
 def _may_use_gpu(semantics: Semantics) -> bool:
@@ -211,9 +214,7 @@ def _runs_once(node: ast.AST, function: ast.AST) -> bool:
     """Whether nothing in a function decides about a node, so that it runs in each call."""
     holder = parent_of(node)
     while holder is not function:
-        if not isinstance(
-            holder, ast.Expr | ast.Assign | ast.AugAssign | ast.Return | ast.With | ast.expr | ast.keyword
-        ):
+        if not isinstance(holder, _STRAIGHT) or (isinstance(holder, ast.Try) and holder.handlers):
             return False
         holder = parent_of(holder)
     return True

@@ -11,7 +11,7 @@ from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.gpu_tensors import moved_to_gpu
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.nodes import enclosing_function, nodes_within, targets_of
 from torchlint.semantics.scopes import last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -100,7 +100,7 @@ class UnsynchronizedTiming(Rule):
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
         match parent_of(call):
-            case ast.Assign(targets=[ast.Name(id=name)]) as start:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) as start:
                 pass
             case _:
                 return
@@ -242,7 +242,8 @@ def _leaves_queue(call: ast.Call, semantics: Semantics, busy: bool) -> bool:
 
 def _is_subtracted(name: str, found: _Measurement, unit: Unit) -> bool:
     """Whether the first reading is taken away from the second."""
-    end = found.end.targets[0] if isinstance(found.end, ast.Assign) else None
+    targets = targets_of(found.end)
+    end = targets[0] if len(targets) == 1 else None
     ended = end.id if isinstance(end, ast.Name) else ""
     function = enclosing_function(found.end)
     operations: Iterable[ast.AST] = nodes_within(function, ast.BinOp) if function is not None else unit.all(ast.BinOp)

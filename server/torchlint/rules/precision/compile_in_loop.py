@@ -224,7 +224,7 @@ def _is_dropped(call: ast.Call, function: FunctionNode) -> bool:
     match parent_of(call):
         case ast.Call(func=called) if called is call:
             return True
-        case ast.Assign(targets=[ast.Name(id=name)]):
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
             uses = [node for node in nodes_within(function, ast.Name) if isinstance(node, ast.Name) and node.id == name]
             read = [use for use in uses if isinstance(use.ctx, ast.Load)]
             return len(read) < len(uses) and bool(read) and all(_is_called(use) for use in read)
