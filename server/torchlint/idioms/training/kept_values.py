@@ -67,10 +67,12 @@ def _by_statement(statement: ast.stmt) -> Iterator[Kept]:
     match statement:
         case ast.AugAssign(target=target, op=ast.Add() | ast.Sub(), value=value):
             yield from _kept(statement, target, value)
-        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.BinOp(op=ast.Add()) as value):
-            for side, other in ((value.left, value.right), (value.right, value.left)):
-                if dotted(side) == dotted(target):
-                    yield from _kept(statement, target, other)
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
+            for total in _alternatives(value):
+                if isinstance(total, ast.BinOp) and isinstance(total.op, ast.Add):
+                    for side, other in ((total.left, total.right), (total.right, total.left)):
+                        if dotted(target) in _factors(side):
+                            yield from _kept(statement, target, other)
         case ast.Assign(targets=[ast.Subscript(slice=index) as target], value=value):
             if not isinstance(index, ast.Constant):
                 yield from _kept(statement, target, value, stored=True)
@@ -78,6 +80,18 @@ def _by_statement(statement: ast.stmt) -> Iterator[Kept]:
             yield from _kept(statement, target, value, stored=True)
         case _:
             pass
+
+
+def _alternatives(value: ast.expr) -> tuple[ast.expr, ...]:
+    """``loss if mean is None else 0.9 * mean + 0.1 * loss``: both."""
+    return (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
+
+
+def _factors(term: ast.expr) -> set[str | None]:
+    """The dotted names of a term, ``mean``, or of a product, ``0.9 * mean``."""
+    if isinstance(term, ast.BinOp) and isinstance(term.op, ast.Mult):
+        return {dotted(side) for side in (term.left, term.right)} - {None}
+    return {dotted(term)} - {None}
 
 
 def _kept(statement: ast.stmt, target: ast.expr, value: ast.expr, stored: bool = False) -> Iterator[Kept]:
