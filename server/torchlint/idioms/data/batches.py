@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchlint.idioms.data.loader_use import iterated_loaders
 from torchlint.idioms.data.loaders import all_loaders
 from torchlint.idioms.values.cuda import is_certainly_gpu, moves_to_cuda
-from torchlint.semantics.nodes import argument, enclosing_function, position_of_parameter, scope_at
+from torchlint.semantics.nodes import argument, enclosing_function, position_of_parameter, scope_at, targets_of
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -118,7 +118,7 @@ def _loop_over_batches(place: ast.AST, moved: ast.expr) -> tuple[ast.For | None,
         elif isinstance(holder, ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef):
             body = holder.body
         for _ in range(_DEEPEST if body else 0):
-            names |= {name for statement in body for name in _source(statement, names)}
+            names |= {name for statement in _straight(body) for name in _source(statement, names)}
         if isinstance(holder, ast.For) and names & _names(holder.target):
             return holder, names
         if isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -127,9 +127,19 @@ def _loop_over_batches(place: ast.AST, moved: ast.expr) -> tuple[ast.For | None,
     return None, names
 
 
+def _straight(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, and those inside its `with` and `try`."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.With | ast.Try):
+            yield from _straight(statement.body)
+
+
 def _source(statement: ast.stmt, names: set[str]) -> set[str]:
     """The name from whose value a statement takes what it binds to ``names`` (``x, y = batch``)."""
-    if isinstance(statement, ast.Assign) and any(names & _names(target) for target in statement.targets):
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+        return set()
+    if any(names & _names(target) for target in targets_of(statement)):
         if isinstance(statement.value, ast.Tuple):
             return {_base(item) for item in statement.value.elts}
         return {_base(statement.value)}

@@ -209,7 +209,9 @@ def _loops_within(call: ast.Call) -> Iterator[ast.For]:
         return
     yield from (node for node in ast.walk(holder) if isinstance(node, ast.For))
     around = parent_of(holder)
-    if isinstance(around, ast.For) and all(isinstance(item, ast.With | ast.Assign | ast.Expr) for item in around.body):
+    if isinstance(around, ast.For) and all(
+        isinstance(item, ast.With | ast.Assign | ast.AnnAssign | ast.Expr) for item in around.body
+    ):
         yield around
 
 

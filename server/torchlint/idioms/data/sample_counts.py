@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from torchlint.frozen import dataclass
 from torchlint.idioms.data.loaders import LOADER, all_loaders, loader_argument
-from torchlint.semantics.nodes import element_of, enclosing_function, has_unknown_arguments
+from torchlint.semantics.nodes import element_of, enclosing_function, has_unknown_arguments, targets_of
 from torchlint.semantics.scopes import Binding, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -83,8 +83,9 @@ def _counts_of_entry(semantics: Semantics, entry: ast.Subscript) -> Iterator[Sam
                 continue
         if not semantics.is_named(call.func, LOADER) or gives_single_samples(call, semantics):
             continue
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            yield SampleCount(f"{ast.unparse(statement.targets[0])}[{ast.unparse(entry.slice)}]")
+        targets = targets_of(statement)
+        if len(targets) == 1:
+            yield SampleCount(f"{ast.unparse(targets[0])}[{ast.unparse(entry.slice)}]")
 
 
 def _loaders_over(semantics: Semantics, dataset: ast.expr) -> Iterator[str]:
@@ -95,10 +96,11 @@ def _loaders_over(semantics: Semantics, dataset: ast.expr) -> Iterator[str]:
         statement = parent_of(call)
         if given is None or ast.unparse(given) != text or not semantics.is_named(call.func, LOADER):
             continue
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        targets = targets_of(statement)
+        if len(targets) == 1:
             here = enclosing_function(call) in (None, enclosing_function(dataset))
             if here or text.startswith("self."):
-                yield ast.unparse(statement.targets[0])
+                yield ast.unparse(targets[0])
 
 
 def is_batch_size(expression: ast.expr) -> bool:

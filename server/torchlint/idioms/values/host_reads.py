@@ -99,7 +99,9 @@ def is_decided(node: ast.AST) -> bool:
         inner = holder
         holder = parent_of(holder)
     match holder:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is inner:
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value)
+        ) if value is inner:
             function = enclosing_function(holder)
             tests = nodes_within(function, ast.If, ast.While) if function is not None else ()
             return any(

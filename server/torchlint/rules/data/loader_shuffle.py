@@ -13,7 +13,7 @@ from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import argument, contains, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import argument, contains, has_unknown_arguments, nodes_within, targets_of
 from torchlint.semantics.scopes import Binding, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -262,16 +262,16 @@ def _carries_state(semantics: Semantics) -> bool:
         while holder is not None and not isinstance(holder, ast.For):
             holder = parent_of(holder)
         for node in ast.walk(holder) if holder is not None else ():
-            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(node.value, ast.Call):
                 continue
-            bound = {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            bound = {part.id for target in targets_of(node) for part in ast.walk(target) if isinstance(part, ast.Name)}
             given = [item for item in node.value.args if isinstance(item, ast.Name) and item.id in bound]
             if len(bound) > 1 and any(_comes_from(semantics, item, node, 0) for item in given):
                 return True
     return False
 
 
-def _comes_from(semantics: Semantics, name: ast.Name, statement: ast.Assign, depth: int) -> bool:
+def _comes_from(semantics: Semantics, name: ast.Name, statement: ast.stmt, depth: int) -> bool:
     """Whether a name holds what a statement bound, in the iteration before, or something made of it."""
     for definition in semantics.definitions(name):
         if definition.node is statement:
@@ -286,9 +286,10 @@ def _comes_from(semantics: Semantics, name: ast.Name, statement: ast.Assign, dep
 def _is_looked_at(call: ast.Call, semantics: Semantics) -> bool:
     """Whether single batches are taken out of the loader, to be shown or to sample from."""
     statement = parent_of(call)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+    targets = targets_of(statement)
+    if len(targets) != 1:
         return isinstance(statement, ast.Call)
-    target = ast.unparse(statement.targets[0])
+    target = ast.unparse(targets[0])
     return any(
         argument(made, 0, None) is not None and ast.unparse(made.args[0]) == target
         for name in ("iter", "cycle", "next", "infinite", "inf_train_gen", "make_grid")

@@ -160,7 +160,7 @@ def _bound_in(loop: _Loop, call: ast.Call) -> set[str]:
 
 def _rewraps(call: ast.Call, subject: ast.expr) -> bool:
     match parent_of(call):
-        case ast.Assign(targets=[target]):
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
             return dotted(target) is not None and dotted(target) == dotted(subject)
         case _:
             return False
