@@ -3,11 +3,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.called_code import function_run_by
 from torchlint.idioms.values.iterators import can_follow
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set
-from torchlint.semantics.nodes import enclosing_function
+from torchlint.semantics.nodes import argument, enclosing_function
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import part_of
 
@@ -69,6 +68,9 @@ class BenchmarkWithDeterminism(Rule):
     def check(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
         if not _sets(statement, _BENCHMARK, True, unit):
             return
+        if _sets(statement, _DETERMINISTIC, True, unit):
+            yield self._diagnosis(statement, statement)
+            return
         rest = [item for item in unit.all(ast.Assign) if _is_alongside(item, statement)]
         if any(_sets(item, _BENCHMARK, False, unit) and _follows(statement, item) for item in rest):
             return
@@ -96,8 +98,13 @@ class BenchmarkWithDeterminism(Rule):
 
     def _diagnosis(self, statement: ast.Assign, asking: ast.stmt) -> Diagnosis:
         message = "`cudnn.benchmark = True` undoes the determinism asked for: it may choose another algorithm."
-        fix = FixPlan("Set it to `False`", "unsafe", lambda edit: _set_false(edit, statement))
-        return self.found(statement, message, related=[(asking, "determinism is asked for")], fixes=[fix])
+        fix = FixPlan("Set it to `False`", "unsafe", lambda edit: edit.replace(statement.value, "False"))
+        return self.found(
+            statement,
+            message,
+            related=[(asking, "determinism is asked for")] if asking is not statement else [],
+            fixes=[fix] if len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Attribute) else [],
+        )
 
 
 def _asked_by(statement: ast.Expr, later: bool, unit: Unit) -> ast.stmt | None:
@@ -120,21 +127,28 @@ def _asked_by(statement: ast.Expr, later: bool, unit: Unit) -> ast.stmt | None:
 
 
 def _sets(statement: ast.Assign, name: str, value: bool, unit: Unit) -> bool:
+    given = _given(statement, name, unit)
+    return given is not None and unit.semantics.literal(given) is value
+
+
+def _given(statement: ast.Assign, name: str, unit: Unit) -> ast.expr | None:
+    """What a statement assigns to a switch, in a tuple too."""
     tail = name.rpartition(".")[2]
-    named = any(
-        isinstance(target, ast.Attribute) and target.attr == tail and unit.semantics.is_named(target, name)
-        for target in statement.targets
-    )
-    return named and unit.semantics.literal(statement.value) is value
+    for target in statement.targets:
+        pairs = [(target, statement.value)]
+        match target, statement.value:
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                pairs = list(zip(targets, values, strict=True))
+        for one, value in pairs:
+            if isinstance(one, ast.Attribute) and one.attr == tail and unit.semantics.is_named(one, name):
+                return value
+    return None
 
 
 def _chooses_algorithms(statement: ast.Expr, deterministic: bool, unit: Unit) -> bool:
     match statement.value:
-        case ast.Call(args=[mode]) as call:
-            return (
-                unit.semantics.is_named(call.func, "torch.use_deterministic_algorithms")
-                and unit.semantics.literal(mode) is deterministic
-            )
+        case ast.Call() as call if unit.semantics.is_named(call.func, "torch.use_deterministic_algorithms"):
+            return unit.semantics.literal(argument(call, 0, "mode")) is deterministic
         case _:
             return False
 
@@ -152,7 +166,3 @@ def _follows(first: ast.stmt, second: ast.stmt) -> bool:
     if part_of(first) is part_of(second) and first.lineno > second.lineno:
         return False
     return can_follow(first, second)
-
-
-def _set_false(edit: Editor, statement: ast.Assign) -> None:
-    edit.replace(statement.value, "False")
