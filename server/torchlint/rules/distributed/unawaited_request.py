@@ -86,6 +86,8 @@ def _is_dropped(call: ast.Call, unit: Unit) -> bool:
     match parent_of(call):
         case ast.Expr():
             return True
+        case ast.ListComp() | ast.SetComp() as made if made.elt is call:
+            return isinstance(parent_of(made), ast.Expr)
         case ast.Assign(targets=[ast.Name(id=name)]):
             return not any(
                 isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
