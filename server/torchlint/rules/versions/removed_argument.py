@@ -62,6 +62,11 @@ class RemovedArgument(Rule):
             yield from self._check(name, call, unit)
             return
 
+    @on_call("functools.partial")
+    def check_partial(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        if len(call.args) == 1 and call.keywords:
+            yield from self._check(unit.semantics.name(call.args[0]), call, unit)
+
     @on_method("backward")
     def check_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         assert isinstance(call.func, ast.Attribute)

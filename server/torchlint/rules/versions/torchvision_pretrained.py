@@ -7,7 +7,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.nodes import default_of, has_unknown_arguments
 from torchlint.semantics.unit import Unit
 from torchlint.torch_api import model_builders, weights_of
 
@@ -59,8 +59,15 @@ class TorchvisionPretrained(Rule):
 
     @on_call(*model_builders())
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
-        builder = unit.semantics.name(call.func)
-        known = weights_of(builder)
+        yield from self._check(call.func, call, unit)
+
+    @on_call("functools.partial")
+    def check_partial(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        if len(call.args) == 1 and call.keywords:
+            yield from self._check(call.args[0], call, unit)
+
+    def _check(self, builder: ast.expr, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        known = weights_of(unit.semantics.name(builder))
         if not known or (unit.torch is not None and not unit.torch.may_be_at_least(_SINCE)):
             return
         if not call.args and not any(item.arg in known for item in call.keywords):
@@ -69,7 +76,13 @@ class TorchvisionPretrained(Rule):
             return
         for old, (new, weights) in known.items():
             given = next((item for item in call.keywords if item.arg == old), None)
-            if given is None and old == "pretrained" and call.args and isinstance(literal_of(call.args[0]), bool):
+            if (
+                given is None
+                and old == "pretrained"
+                and builder is call.func
+                and call.args
+                and _is_bool(call.args[0], unit)
+            ):
                 yield self._report(call, call.args[0], call.args[0], (old, new, weights), unit)
             elif given is not None:
                 yield self._report(call, given, given.value, (old, new, weights), unit)
@@ -91,6 +104,20 @@ class TorchvisionPretrained(Rule):
         return self.found(
             node, f"`{old}` is deprecated since torchvision 0.13: {advice}.", fixes=fixes, deprecated=True
         )
+
+
+def _is_bool(value: ast.expr, unit: Unit) -> bool:
+    """Whether an argument, which may be the weights of newer releases, is True or False: a literal, or a parameter that
+    its annotation or default says it of."""
+    if isinstance(literal_of(value), bool):
+        return True
+    definitions = unit.semantics.definitions(value) if isinstance(value, ast.Name) else ()
+    parameters = [item.node for item in definitions if isinstance(item.node, ast.arg)]
+    return 0 < len(parameters) == len(definitions) and all(
+        isinstance(literal_of(default_of(item)), bool)
+        or (isinstance(item.annotation, ast.Name) and item.annotation.id == "bool")
+        for item in parameters
+    )
 
 
 def _replace(edit: Editor, node: ast.AST, new: str, weights: str) -> None:
