@@ -22,6 +22,10 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of, part_of
 
 _DEEPEST = 6
+#: Layers of transformers, which have the size of a model.
+ATTENTION = frozenset(
+    f"torch.nn.{name}" for name in ("MultiheadAttention", "TransformerEncoder", "TransformerEncoderLayer")
+)
 _SEQUENTIAL = "torch.nn.Sequential"
 _METHODS = frozenset({"relu", "sigmoid", "tanh", "softmax", "log_softmax"})
 
@@ -116,7 +120,7 @@ def applied(call: ast.expr, semantics: Semantics) -> Applied | None:
     if isinstance(call.func, ast.Attribute | ast.Subscript | ast.Name):
         layer = _layer(call, semantics.kind(call.func))
         if layer is not None:
-            alone = len(call.args) < 2 or _takes_a_state(layer.name)
+            alone = len(call.args) < 2 or _takes_more(layer.name)
             return replace(layer, operand=operand) if operand is not None and alone else None
     match call.func:
         case ast.Attribute(value=receiver, attr=method) if method in _METHODS:
@@ -126,10 +130,10 @@ def applied(call: ast.expr, semantics: Semantics) -> Applied | None:
     return None
 
 
-def _takes_a_state(name: str) -> bool:
-    """Whether the layers of a class are given a state beside their input: ``self.lstm(x, (h, c))``."""
+def _takes_more(name: str) -> bool:
+    """Whether the layers of a class are given more than their input: ``self.lstm(x, state)``, ``self.mha(q, k, v)``."""
     facts = torch_api.module_facts(name)
-    return facts is not None and facts.kind == "recurrent"
+    return name in ATTENTION or (facts is not None and facts.kind == "recurrent")
 
 
 def _flattened_operand(call: ast.Call, operand: ast.expr | None, semantics: Semantics) -> ast.expr | None:

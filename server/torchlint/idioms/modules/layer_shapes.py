@@ -9,7 +9,7 @@ from math import prod
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
-from torchlint.idioms.modules.layer_order import Applied
+from torchlint.idioms.modules.layer_order import ATTENTION, Applied
 from torchlint.idioms.modules.layer_sizes import (
     LayerSizes,
     layer_argument,
@@ -85,12 +85,18 @@ def after(shape: Shape, layer: Applied, semantics: Semantics) -> Shape | Misfit:
         case "Embedding":
             return Shape(features=sizes.gives, last=layer)
         case _ if facts.kind == "recurrent":
-            single = head in ("RNNCell", "GRUCell")  # the others give a tuple: `part_of_recurrent`
+            single = head in ("RNNCell", "GRUCell")  # the others give a tuple: `part_of_tuple`
             return _featured(shape, layer, sizes.takes) or (
                 Shape(features=sizes.gives, last=layer) if single else Shape()
             )
         case "Flatten":
             return _flattened(shape, layer)
+        case _ if facts.name in ATTENTION:
+            width = _width(layer, semantics)
+            wrong = _featured(shape, layer, width)
+            if wrong is not None or head == "MultiheadAttention":  # it gives a tuple: `part_of_tuple`
+                return wrong or Shape()
+            return Shape(shape.rank, features=width, last=layer)
         case _ if facts.kind in ("pooling", "upsampling", "padding"):
             return _resampled(shape, layer, head, semantics)
         case _ if facts.name in _IDENTITY or (facts.kind in _KEEPING_KINDS and facts.name not in _NOT_KEEPING):
@@ -99,11 +105,26 @@ def after(shape: Shape, layer: Applied, semantics: Semantics) -> Shape | Misfit:
             return Shape()
 
 
-def part_of_recurrent(layer: Applied, path: Sequence[int | None], semantics: Semantics) -> Shape | None:
-    """What is known of a part of ``(output, state)``, or ``(output, (hidden, cell))``, of a recurrent layer. The output
-    has the features of both directions, a state those of one."""
+def _width(layer: Applied, semantics: Semantics) -> int | None:
+    """How many features a layer of a transformer takes and gives."""
+    build, name = layer.build, layer.name
+    if name == "torch.nn.TransformerEncoder" and build is not None:
+        inner = semantics.kind(argument(build, 0, "encoder_layer"))
+        build, name = (inner.node, inner.origin) if inner is not None else (None, "")  # type: ignore[assignment]
+    facts = torch_api.module_facts(name)
+    if facts is None or not isinstance(build, ast.Call) or name not in ATTENTION:
+        return None
+    return whole_number(layer_argument(build, facts, facts.parameters[0]), semantics)
+
+
+def part_of_tuple(layer: Applied, path: Sequence[int | None], semantics: Semantics) -> Shape | None:
+    """What is known of a part of ``(output, state)``, or ``(output, (hidden, cell))``, of a recurrent layer, and of
+    ``(output, weights)`` of attention. The output has the features of both directions, a state those of one."""
     facts = torch_api.module_facts(layer.name)
     build = layer.build
+    if layer.name == "torch.nn.MultiheadAttention":
+        width = _width(layer, semantics) if tuple(path) == (0,) else None
+        return Shape(3, features=width, last=layer) if width is not None else None
     if facts is None or facts.kind != "recurrent" or facts.name.endswith("Cell") or build is None:
         return None
     if has_unknown_arguments(build):

@@ -74,7 +74,7 @@ def _container(view: ClassView, name: str, making: frozenset[FunctionNode]) -> P
     plain = [write for write in written if sort_of(write.value, semantics) is not None]
     if not plain or not all(write in plain or _leaves_plain(write, name, plain[-1], making) for write in writes):
         return None
-    last, written = plain[-1], plain
+    last, written = next((write for write in reversed(plain) if not _is_empty(write.value)), plain[-1]), plain
     sort = sort_of(last.value, semantics)
     display = display_of(last.value, semantics)
     if sort is None or display is None:
@@ -117,6 +117,14 @@ def _leaves_plain(write: AttributeWrite, name: str, plain: AttributeWrite, makin
             return not any(isinstance(element, ast.Name) for element in whole.elts)
         return isinstance(whole, ast.Attribute) and whole.attr == name
     return are_exclusive(write.statement, plain.statement)
+
+
+def _is_empty(value: ast.expr | None) -> bool:
+    match value:
+        case ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Tuple(elts=[]) | ast.Call(args=[], keywords=[]):
+            return True
+        case _:
+            return False
 
 
 def _outer_method(node: ast.AST) -> FunctionNode | None:

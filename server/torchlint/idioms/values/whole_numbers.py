@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.semantics.nodes import enclosing_function
-from torchlint.semantics.scopes import AttributeWrite
+from torchlint.semantics.scopes import AttributeWrite, Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
@@ -51,10 +51,14 @@ def _calculated(left: int, op: ast.operator, right: int) -> int | None:
 
 
 def _attribute_number(owner: ast.ClassDef | None, name: str, semantics: Semantics, depth: int) -> int | None:
-    """``self.<name>``, where the constructor writes it once and no other class of the file can write it."""
+    """``self.<name>``, where the constructor or the body of the class writes it once and no other class of the file can
+    write it."""
     if owner is None or semantics.module.is_base(owner.name) or semantics.local_bases(owner):
         return None
     writes = semantics.module.attribute_writes(owner, name)
+    constants = semantics.module.body_definitions(owner, name) if not writes else ()
+    if len(constants) == 1 and constants[0].kind is Binding.ASSIGNMENT and not constants[0].path:
+        return whole_number(constants[0].value, semantics, depth + 1)
     if len(writes) != 1 or not _is_plain(writes[0]) or semantics.module.body_definitions(owner, name):
         return None
     return whole_number(writes[0].value, semantics, depth + 1)

@@ -14,7 +14,7 @@ from torchlint.idioms.modules.layer_order import (
     run_of_class,
     value_before,
 )
-from torchlint.idioms.modules.layer_shapes import Misfit, Shape, after, indexed, part_of_recurrent, reshaped
+from torchlint.idioms.modules.layer_shapes import Misfit, Shape, after, indexed, part_of_tuple, reshaped
 from torchlint.idioms.modules.layer_sizes import may_tell_sizes, sized_layers
 from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
@@ -161,14 +161,14 @@ def _unpacked(expression: ast.expr, semantics: Semantics) -> Shape | None:
         return None
     value = definitions[0].value
     layer = applied(value, semantics) if value is not None else None
-    return part_of_recurrent(layer, definitions[0].path, semantics) if layer is not None else None
+    return part_of_tuple(layer, definitions[0].path, semantics) if layer is not None else None
 
 
 def _part(value: ast.Subscript, semantics: Semantics, known: dict[ast.expr, Shape], depth: int) -> Shape | None:
     """What is known of ``output[:, -1]``, and of ``self.rnn(x)[0]``."""
     layer = applied(value.value, semantics)
     index = semantics.literal(value.slice)
-    found = part_of_recurrent(layer, (index,), semantics) if layer is not None and isinstance(index, int) else None
+    found = part_of_tuple(layer, (index,), semantics) if layer is not None and isinstance(index, int) else None
     return found or indexed(_shape_of(value.value, semantics, known, depth + 1), value.slice)
 
 
