@@ -31,6 +31,8 @@ _ATTENTION = (
     "torch.nn.TransformerDecoderLayer",
     "torch.nn.Transformer",
 )
+#: The layers whose layout is to be chosen.
+DEFAULT_LAYOUTS = (*_RECURRENT, *_ATTENTION)
 #: What the parameter that takes the sequence is called.
 _OPERANDS = ("input", "query", "src", "tgt")
 _STACKS = ("torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder")
@@ -89,6 +91,11 @@ def time_first_layers(view: ClassView) -> list[TimeFirst]:
             gives_tuple = recurrent or kind.origin == "torch.nn.MultiheadAttention"
             found.append(TimeFirst(built, call, operand, method, recurrent, gives_tuple))
     return found
+
+
+def is_default_layout(built: ast.Call, semantics: Semantics) -> bool:
+    """Whether a call makes a layer that takes the steps first."""
+    return _default_layout(semantics, semantics.kind(built)) is built
 
 
 def _default_layout(semantics: Semantics, kind: Kind | None) -> ast.Call | None:

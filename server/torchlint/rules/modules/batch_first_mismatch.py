@@ -6,12 +6,19 @@ from collections.abc import Iterator
 from torchlint.idioms.data.loaded_batches import is_loaded_batch
 from torchlint.idioms.modules.batch_axes import exchanges_last_axes, first_size_owner, names_batch_first
 from torchlint.idioms.modules.batch_layouts import arranged_batch_first, calls_of_instances
-from torchlint.idioms.modules.sequence_layers import TimeFirst, input_behind, keeps_order, time_first_layers
+from torchlint.idioms.modules.sequence_layers import (
+    DEFAULT_LAYOUTS,
+    TimeFirst,
+    input_behind,
+    is_default_layout,
+    keeps_order,
+    time_first_layers,
+)
 from torchlint.idioms.values.creations import creation_of
-from torchlint.rules.base import Diagnosis, Level, Rule, on_module_class
+from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.literals import literal_of
-from torchlint.semantics.nodes import argument, nodes_within, shortened
+from torchlint.semantics.nodes import argument, enclosing_class, nodes_within, shortened
 from torchlint.semantics.scopes import Binding, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -89,6 +96,18 @@ class BatchFirstMismatch(Rule):
     level = Level.HINT
     summary = "The layer takes (steps, batch, features), so it mixes the examples of a batch."
 
+    @on_call(*DEFAULT_LAYOUTS)
+    def check_script(self, built: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        call = _batch_given_to(built, unit)
+        if call is not None and is_default_layout(built, unit.semantics):
+            yield self.found(
+                built,
+                f"`{shortened(built, 60)}` takes (steps, batch, features) by default, but `{shortened(call, 60)}` gives"
+                " it the batch of a loader, whose first axis is the batch: say `batch_first=True`, or transpose its"
+                " input.",
+                related=[(call, "runs here")],
+            )
+
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         told: set[ast.Call] = set()
@@ -114,6 +133,23 @@ class BatchFirstMismatch(Rule):
                 "say `batch_first=True`, or transpose its input.",
                 related=[(layer.call, "runs here"), (place, "shows that the batch comes first")],
             )
+
+
+def _batch_given_to(built: ast.Call, unit: Unit) -> ast.Call | None:
+    """The call of a layer that a variable holds, outside of modules, with the batch of a loader."""
+    semantics = unit.semantics
+    holder = parent_of(built)
+    match holder:
+        case ast.Assign(targets=[ast.Name(id=name)]) if holder.value is built and enclosing_class(built) is None:
+            pass
+        case _:
+            return None
+    for call in semantics.module.calls_of(name):
+        if call.args and isinstance(call.func, ast.Name) and is_loaded_batch(semantics, call.args[0]):
+            definitions = semantics.definitions(call.func)
+            if len(definitions) == 1 and definitions[0].node is holder:
+                return call
+    return None
 
 
 def _batch_first_use(semantics: Semantics, layer: TimeFirst) -> tuple[ast.AST, str] | None:

@@ -6,7 +6,17 @@ from functools import lru_cache
 
 from torchlint import torch_api
 from torchlint.fixes import Editor
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_attribute_set, on_keyword, on_node
+from torchlint.rules.base import (
+    Diagnosis,
+    FixKind,
+    FixPlan,
+    Level,
+    Rule,
+    on_attribute_set,
+    on_keyword,
+    on_method,
+    on_node,
+)
 from torchlint.semantics.kinds import Kind, What
 from torchlint.semantics.nodes import argument
 from torchlint.semantics.unit import Unit
@@ -43,12 +53,16 @@ def _distance(one: str, other: str) -> int:
     return rows[-1][-1]
 
 
+#: Misspellings of the method that people write.
+_METHODS = ("require_grad_", "requires_grads_", "require_grads_", "requiers_grad_", "requries_grad_", "required_grad_")
+
+
 class RequiresGradTypo(Rule):
     """## What it does
 
     Reports misspellings of `requires_grad`, such as `require_grad` or `requires_grads`, where they are set on a tensor,
     parameter or module, or given to a function of torch by keyword. `p.requires_grad_ = False`, which replaces the
-    method of that name, counts.
+    method of that name, counts, and so does a call of `p.require_grad_(False)`.
 
     ## Why is this bad?
 
@@ -99,6 +113,21 @@ class RequiresGradTypo(Rule):
             for one in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
                 if isinstance(one, ast.Attribute) and _is_misspelt(one.attr, setting=True):
                     yield from self._attribute(one, statement, unit)
+
+    @on_method(*_METHODS)
+    def check_method(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
+        assert isinstance(call.func, ast.Attribute)
+        kind = unit.semantics.kind(call.func.value)
+        of_class = kind is not None and (kind.class_node is not None or not (kind.is_tensor or kind.is_module))
+        if of_class or unit.semantics.class_of_self(call.func.value) is not None:
+            return
+        yield self.found(
+            call.func,
+            f"`{call.func.attr}` is not `requires_grad_`: the call raises AttributeError.",
+            fixes=[
+                FixPlan("Spell it `requires_grad_`", "safe", lambda edit: edit.rename_called(call, "requires_grad_"))
+            ],
+        )
 
     def _attribute(
         self, target: ast.Attribute, statement: ast.Assign | ast.AnnAssign, unit: Unit
