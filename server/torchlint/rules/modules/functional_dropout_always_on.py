@@ -158,13 +158,22 @@ def _is_asked_for(call: ast.Call, unit: Unit) -> bool:
 
 
 def _is_constant_above_zero(given: ast.expr, unit: Unit) -> bool:
-    """Whether a probability is a literal above zero, or an attribute that only ever gets one."""
+    """Whether a probability is a literal above zero, an attribute that only ever gets one, or that of a dropout layer
+    which is built with one."""
     value = unit.semantics.literal(given)
-    if isinstance(given, ast.Attribute):
-        owner = unit.semantics.class_of_self(given.value)
-        if owner is None or unit.semantics.find_method(owner, given.attr) is not None:
+    own = unit.semantics.class_of_self(given.value) if isinstance(given, ast.Attribute) else None
+    if isinstance(given, ast.Attribute) and given.attr == "p" and own is None:
+        layer = unit.semantics.kind(given.value)
+        if layer is None or layer.origin != "torch.nn.Dropout" or not isinstance(layer.node, ast.Call):
             return False
-        writes = unit.semantics.module.attribute_writes(owner, given.attr)
+        rate = argument(layer.node, 0, "p")
+        value = 0.5 if rate is None else unit.semantics.literal(rate)
+        if isinstance(rate, ast.Name):
+            value = _default(rate, unit)
+    elif isinstance(given, ast.Attribute):
+        if own is None or unit.semantics.find_method(own, given.attr) is not None:
+            return False
+        writes = unit.semantics.module.attribute_writes(own, given.attr)
         if len(writes) != 1 or writes[0].path or writes[0].augmented:
             return False
         value = unit.semantics.literal(writes[0].value)

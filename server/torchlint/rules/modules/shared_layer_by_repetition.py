@@ -4,11 +4,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchlint.fixes import Editor
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.surroundings.stated import comments_at, is_stated
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call, on_method, on_node
+from torchlint.rules.modules._repeated_layers import deepcopy, product_fix
+from torchlint.semantics.inference import enclosing_function_of_parameter
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import contains, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding
@@ -121,7 +122,7 @@ class SharedLayerByRepetition(Rule):
         plain = display in (product.left, product.right) and not any(
             isinstance(element, ast.Starred) for element in display.elts
         )
-        fixes = [_product_fix(product, display, count)] if isinstance(display, ast.List) and plain else []
+        fixes = [product_fix(product, display, count)] if isinstance(display, ast.List) and plain else []
         yield self.found(
             product,
             f"`{_shown(product)}` repeats one object: all {_count(count)} are the same {_noun(shared)} with the same"
@@ -199,7 +200,7 @@ class SharedLayerByRepetition(Rule):
         related: list[tuple[ast.AST, str]] = []
         if isinstance(element, ast.Name):
             related = [(item.node, "made once, here") for item in unit.semantics.definitions(element)[:1]]
-        fix = FixPlan(f"Copy it: `copy.deepcopy({written})`", "unsafe", lambda edit: _deepcopy(edit, element))
+        fix = FixPlan(f"Copy it: `copy.deepcopy({written})`", "unsafe", lambda edit: deepcopy(edit, element))
         where = "comprehension" if isinstance(holder, _Comprehension) else "loop"
         return self.found(
             element,
@@ -210,8 +211,20 @@ class SharedLayerByRepetition(Rule):
 
 
 def _keeps_weights(element: ast.expr, semantics: Semantics) -> bool:
+    definitions = semantics.definitions(element) if isinstance(element, ast.Name) else ()
+    if len(definitions) == 1 and definitions[0].kind is Binding.PARAMETER:
+        given = _given_for(definitions[0].node, semantics)
+        return bool(given) and all(_keeps_weights(value, semantics) for value in given)
     kind = semantics.kind(element)
     return kind is not None and kind.proven and state_of(kind, semantics) is State.WEIGHTS
+
+
+def _given_for(parameter: ast.AST, semantics: Semantics) -> list[ast.expr]:
+    """The layers that the calls in the file build for a parameter; none where a call gives something else."""
+    function = enclosing_function_of_parameter(parameter) if isinstance(parameter, ast.arg) else None
+    values = semantics.given_for(parameter, function) if function is not None and isinstance(parameter, ast.arg) else ()
+    built = [semantics.value_of(value) for value in values]
+    return [value for value in built if isinstance(value, ast.Call)] if len(built) == len(values) else []
 
 
 def _is_meant(place: ast.AST, shared: list[ast.expr], call: ast.Call | ast.AugAssign, unit: Unit) -> bool:
@@ -284,7 +297,7 @@ def _is_invariant(expression: ast.expr, loop: ast.AST, unit: Unit) -> bool:
     if not isinstance(expression, ast.Name):
         return False
     definitions = unit.semantics.definitions(expression)
-    if len(definitions) != 1 or definitions[0].kind is not Binding.ASSIGNMENT:
+    if len(definitions) != 1 or definitions[0].kind not in (Binding.ASSIGNMENT, Binding.PARAMETER):
         return False
     return not any(node is definitions[0].node for node in nodes_within(loop, type(definitions[0].node)))
 
@@ -361,33 +374,3 @@ def _count(count: ast.expr) -> str:
 
 def _noun(shared: list[ast.expr]) -> str:
     return "layer" if len(shared) == 1 else "layers"
-
-
-def _product_fix(product: ast.BinOp, display: ast.List, count: ast.expr) -> FixPlan:
-    return FixPlan(
-        "Build each one in a comprehension", "unsafe", lambda edit: _to_comprehension(edit, product, display, count)
-    )
-
-
-def _to_comprehension(edit: Editor, product: ast.BinOp, display: ast.List, count: ast.expr) -> None:
-    """``[layer] * n`` becomes ``[layer for _ in range(n)]``; layers with names are copied."""
-    built = [_built(edit, element) for element in display.elts]
-    times = f"for _ in range({edit.source(count)})"
-    if len(built) == 1:
-        edit.replace(product, f"[{built[0]} {times}]")
-    else:
-        edit.replace(product, f"[layer {times} for layer in ({', '.join(built)})]")
-
-
-def _built(edit: Editor, element: ast.expr) -> str:
-    if not isinstance(element, ast.Name | ast.Attribute):
-        return edit.source(element)
-    return f"{_copier(edit)}({edit.source(element)})"
-
-
-def _deepcopy(edit: Editor, element: ast.expr) -> None:
-    edit.wrap(element, f"{_copier(edit)}(", ")")
-
-
-def _copier(edit: Editor) -> str:
-    return edit.spell("copy.deepcopy")
