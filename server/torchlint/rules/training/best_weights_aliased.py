@@ -103,6 +103,9 @@ class BestWeightsAliased(Rule):
                 continue
             target = _kept_in(unit.semantics, action.node)
             loop = _training_loop(found, action)
+            holder = _stored_in(unit.semantics, action.node) if target is None and loop is not None else None
+            if holder is not None and loop is not None and _is_stored(unit, holder, action.node, loop):
+                yield self._diagnosis(action.node, holder, (loop.node, "training goes on in this loop"))
             if target is None or _put_back(unit.semantics, action.node) is not None:
                 continue
             if loop is not None and _is_kept(unit, target, action.node, loop):
@@ -208,13 +211,81 @@ def _kept_in(semantics: Semantics, call: ast.Call) -> ast.Name | ast.Attribute |
     dict."""
     node = _shallow_copy(semantics, call)
     parent = parent_of(node)
-    if isinstance(parent, ast.Dict) and node in parent.values:
+    if parent is not None and _is_part(node, parent):
         parent = parent_of(parent)
     match parent:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
             return target
         case _:
             return None
+
+
+def _is_part(node: ast.AST, display: ast.AST) -> bool:
+    """Whether a dict, tuple or list that is written out has something in it."""
+    return (isinstance(display, ast.Dict) and node in display.values) or (
+        isinstance(display, ast.Tuple | ast.List) and node in display.elts
+    )
+
+
+def _stored_in(semantics: Semantics, call: ast.Call) -> ast.Name | ast.Attribute | None:
+    """The list or dict that a state dict is put into: ``states.append(net.state_dict())``, ``best["net"] = ...``."""
+    node = _shallow_copy(semantics, call)
+    parent = parent_of(node)
+    if parent is not None and _is_part(node, parent):
+        parent = parent_of(parent)
+    match parent:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name() | ast.Attribute() as holder)]):
+            return holder
+        case ast.Call(func=ast.Attribute(attr="append", value=ast.Name() | ast.Attribute() as holder)):
+            return holder
+        case _:
+            return None
+
+
+def _is_stored(unit: Unit, holder: ast.Name | ast.Attribute, call: ast.Call, loop: Loop) -> bool:
+    """Whether a list or dict lives longer than a loop, which neither uses nor saves what is in it, and is read after
+    it; and the module lives as long."""
+    semantics, shown = unit.semantics, ast.unparse(holder)
+    module = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(module, ast.Name | ast.Attribute) or _is_made_in(semantics, module, loop):
+        return False
+    if _is_made_in(semantics, holder, loop):
+        return False
+    for use in nodes_within(loop.node, type(holder)):
+        if ast.unparse(use) == shown and use is not holder and not _only_grows(use):
+            return False
+    if isinstance(holder, ast.Attribute):
+        loads = semantics.module.calls_of("load_state_dict")
+        return any(ast.unparse(node) == shown for load in loads for node in nodes_within(load, ast.Attribute))
+    function = enclosing_function(call)
+    if enclosing_function(loop.node) is not function:
+        return False
+    names = nodes_within(function, ast.Name) if function is not None else unit.all(ast.Name)
+    reads = [name for name in names if isinstance(name, ast.Name) and name.id == shown]
+    return any(isinstance(name.ctx, ast.Load) and not contains(loop.node, name) for name in reads)
+
+
+def _is_made_in(semantics: Semantics, expression: ast.Name | ast.Attribute, loop: Loop) -> bool:
+    """Whether a loop binds a name or attribute."""
+    if isinstance(expression, ast.Name):
+        bindings = semantics.definitions(expression)
+        return not bindings or any(contains(loop.node, binding.node) for binding in bindings)
+    writes = (node for node in nodes_within(loop.node, ast.Attribute) if isinstance(node, ast.Attribute))
+    return any(isinstance(write.ctx, ast.Store) and write.attr == expression.attr for write in writes)
+
+
+def _only_grows(use: ast.AST) -> bool:
+    """``states.append(...)``, ``states[i] = ...`` and ``len(states)``."""
+    parent = parent_of(use)
+    match parent:
+        case ast.Attribute(attr="append") | ast.Subscript(ctx=ast.Store()):
+            return True
+        case ast.Subscript():
+            return isinstance(parent_of(parent), ast.Compare)
+        case ast.Call(func=ast.Name(id="len")):
+            return True
+        case _:
+            return False
 
 
 def _shallow_copy(semantics: Semantics, call: ast.Call) -> ast.Call:
