@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.surroundings.called_code import function_run_by
 from torchlint.idioms.training.replicas import is_ddp, is_in_no_sync
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.kinds import What
@@ -124,9 +125,18 @@ def _forward_before(block: ast.With, path: str, unit: Unit) -> ast.Call | None:
         assert isinstance(call, ast.Call)
         if part_of(call) is part_of(block) and call.lineno >= block.lineno:
             break
-        if dotted(call.func) == path:
+        if dotted(call.func) == path or _calls_inside(call, path, unit.semantics):
             last = call
     return last if last is not None and not is_in_no_sync(last) else None
+
+
+def _calls_inside(call: ast.Call, path: str, semantics: Semantics) -> bool:
+    """Whether a method of the same object runs the forward pass (``loss = self.compute_loss(batch)``)."""
+    if not path.startswith("self.") or not (dotted(call.func) or "").startswith("self."):
+        return False
+    method = function_run_by(call.func, semantics)
+    inner = nodes_within(method, ast.Call) if method is not None else ()
+    return any(isinstance(item, ast.Call) and dotted(item.func) == path and not is_in_no_sync(item) for item in inner)
 
 
 def _only_backward(block: ast.With, path: str, semantics: Semantics) -> bool:
