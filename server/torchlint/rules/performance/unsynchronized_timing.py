@@ -12,7 +12,7 @@ from torchlint.idioms.values.gpu_tensors import moved_to_gpu
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, nodes_within, targets_of
-from torchlint.semantics.scopes import last_name
+from torchlint.semantics.scopes import dotted, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -234,10 +234,21 @@ def _leaves_queue(call: ast.Call, semantics: Semantics, busy: bool) -> bool:
         return False
     receiver = semantics.kind(function.value)
     if receiver is None:
-        return False
+        return written == "step" and _is_cleared(function.value, call)
     if written == "step":
         return receiver.what is What.OPTIMIZER
     return receiver.is_tensor and torch_api.tensor_method(written) is not None
+
+
+def _is_cleared(stepped: ast.expr, call: ast.Call) -> bool:
+    """Whether the function calls ``zero_grad`` on what is stepped, which then is an optimizer."""
+    path, function = dotted(stepped), enclosing_function(call)
+    if path is None or function is None:
+        return False
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "zero_grad" and dotted(node.value) == path
+        for node in nodes_within(function, ast.Attribute)
+    )
 
 
 def _is_subtracted(name: str, found: _Measurement, unit: Unit) -> bool:
