@@ -7,15 +7,16 @@ as one path may still carry a graph.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.grad_mode import GradMode, grad_mode_at
+from torchlint.idioms.training.in_place import changes_in_place
 from torchlint.regex import regex
-from torchlint.semantics.index import index_of
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import argument, enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.nodes import argument, has_unknown_arguments, nodes_within
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode, last_name
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -44,6 +45,8 @@ _COPIES = frozenset(
 _WRAPS = frozenset(("torch.autograd.Variable", "torch.autograd.variable.Variable"))
 #: Functions of torch that give (values, indices).
 _WITH_INDICES = frozenset("max min topk sort median mode kthvalue cummax cummin".split())
+#: What losses are called of which nothing is known.
+_OBJECTIVE = regex(r"^_?(criterion|loss|loss_?fn|loss_func(tion)?|objective)$", re.IGNORECASE)
 #: Losses whose targets are classes, in which nobody wants gradients.
 _OF_CLASSES = regex(r"\.(CrossEntropyLoss|NLLLoss|MultiMarginLoss|cross_entropy|nll_loss|multi_margin_loss)$")
 #: Methods whose arguments say what form the tensor takes: nothing of theirs is in the result.
@@ -204,7 +207,12 @@ class _Follower:
             cut = self._method(call, call.func, path)
             if cut is not None:
                 return cut
+        owner = semantics.class_of_self(call.func)
+        if owner is not None and semantics.is_module_class(owner):
+            return self._under_no_grad(call)  # ``self(x)``
         kind = semantics.kind(call.func)
+        if kind is None and _OBJECTIVE.search(last_name(call.func)) and len(call.args) > 1:
+            return self._of_objective(call)
         if kind is not None and kind.is_module:
             without = self._under_no_grad(call)
             if without is not None or kind.what is not What.LOSS or not kind.origin.startswith("torch.nn."):
@@ -240,6 +248,14 @@ class _Follower:
         is_data = self._targets_are_data or _OF_CLASSES.search(loss) is not None
         return cut if self._is_data(target, 2 if is_data else 1) else None
 
+    def _of_objective(self, call: ast.Call) -> Cut | None:
+        """The cut of ``criterion(output, target)``, of which nothing is known, for a prediction that has no graph: a
+        loss has no parameters."""
+        without, prediction = self._under_no_grad(call), self.value(call.args[0], ())
+        if prediction is None or not prediction.how or has_unknown_arguments(call):
+            return None
+        return without or (prediction if self._is_data(call.args[1], 1) else None)
+
     def _difference(self, left: ast.expr, right: ast.expr) -> Cut | None:
         """The cut of a prediction without a graph that a batch of the training loop is subtracted from."""
         for prediction, target in ((left, right), (right, left)):
@@ -261,6 +277,10 @@ class _Follower:
         if owner is not None:
             local = semantics.find_method(owner, method)
             return self._returned(local, call, path) if local is not None else None
+        kind = semantics.kind(function.value)
+        local = semantics.find_method(kind.class_node, method) if kind is not None and kind.class_node else None
+        if local is not None:
+            return self._returned(local, call, path)
         if method in CUTTING_METHODS:
             word = (
                 " gives a number" if method == "item" else ("" if method.startswith("detach") else " has no gradient")
@@ -327,60 +347,3 @@ def _is_of_training_loop(definition: Definition) -> bool:
 
 def _yields(function: FunctionNode) -> bool:
     return next(nodes_within(function, ast.Yield, ast.YieldFrom), None) is not None
-
-
-def changes_in_place(semantics: Semantics, name: ast.Name) -> tuple[ast.AST, ...]:
-    """What in the function of a name writes into what it holds, or makes it require gradients: ``x[i] = v``,
-    ``x.add_(v)``, ``x.requires_grad = True``, ``out=x``."""
-    function = enclosing_function(name)
-    known: dict[str, list[ast.AST]]
-    if function is None:
-        parts = semantics.module.own_code()
-
-        def compute() -> dict[str, list[ast.AST]]:
-            return _changes(
-                node for part in parts for node in index_of(part).all(ast.Subscript, ast.Attribute, ast.Call)
-            )
-
-        known = semantics.module.memo.get(("changed in place", *parts), compute, {})
-    else:
-        held = function.__dict__.get("_changed_in_place")
-        if held is None:
-            held = function.__dict__["_changed_in_place"] = _changes(
-                nodes_within(function, ast.Subscript, ast.Attribute, ast.Call)
-            )
-        known = held
-    return tuple(known.get(name.id, ()))
-
-
-def _changes(nodes: Iterable[ast.AST]) -> dict[str, list[ast.AST]]:
-    found: dict[str, list[ast.AST]] = {}
-    for name, node in _changed_names(nodes):
-        found.setdefault(name, []).append(node)
-    return found
-
-
-def _changed_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
-    for node in nodes:
-        match node:
-            case ast.Subscript(value=value, ctx=ast.Store()):
-                base = _base(value)
-                if base is not None:
-                    yield base.id, node
-            case ast.Attribute(value=ast.Name(id=name), attr="requires_grad", ctx=ast.Store()):
-                yield name, node
-            case ast.Call(func=ast.Attribute(value=value, attr=method)) if method.endswith("_") and method != "detach_":
-                base = _base(value)
-                if base is not None and not method.endswith("__"):
-                    yield base.id, node
-        if isinstance(node, ast.Call):
-            out = argument(node, None, "out")
-            if isinstance(out, ast.Name):
-                yield out.id, node
-
-
-def _base(expression: ast.expr) -> ast.Name | None:
-    """``x`` of ``x[i]``."""
-    while isinstance(expression, ast.Subscript):
-        expression = expression.value
-    return expression if isinstance(expression, ast.Name) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchlint.frozen import dataclass
-from torchlint.idioms.training.graph_cuts import changes_in_place
+from torchlint.idioms.training.in_place import changes_in_place
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding, Definition

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.gradient_graph import is_foreign, loss_of
-from torchlint.idioms.training.graph_cuts import Cut, changes_in_place, cut_of
+from torchlint.idioms.training.graph_cuts import Cut, cut_of
+from torchlint.idioms.training.in_place import changes_in_place
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
 from torchlint.semantics.index import index_of
