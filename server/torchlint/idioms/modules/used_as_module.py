@@ -17,6 +17,7 @@ _TELLING = frozenset(
 )
 #: What puts a module in order before it is used, and gives it back.
 _PASSING_ON = frozenset("to cuda cpu half float bfloat16 double".split())
+_MODES = frozenset(("eval", "train"))
 _WITHOUT_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
 _GIVEN = (Binding.ASSIGNMENT, Binding.PARAMETER, Binding.WITH)
 
@@ -32,7 +33,8 @@ def is_used_as_module(expression: ast.expr, semantics: Semantics) -> bool:
 
 def is_treated_as_module(expression: ast.expr, semantics: Semantics) -> bool:
     """Whether the code around an object does to it what is done to modules alone: asks for its parameters, switches its
-    mode, or moves it in place (``net.cuda()`` as a statement, which would do nothing to a tensor)."""
+    mode, or moves it in place (``net.cuda()`` as a statement, which would do nothing to a tensor). Asked of what is
+    called: then it is enough that it was moved."""
     path = dotted(expression)
     if path is None or not _is_given(expression, semantics):
         return False
@@ -43,6 +45,10 @@ def is_treated_as_module(expression: ast.expr, semantics: Semantics) -> bool:
         written = [write.value for write in semantics.module.attribute_writes(owner, expression.attr)]
         if len(written) == 1 and (_is_moved(written[0]) or _is_treated(written[0], semantics)):
             return True
+    elif isinstance(expression, ast.Name):
+        bound = [found.value for found in semantics.definitions(expression) if not found.path]
+        if bound and all(map(_is_moved, bound)):
+            return True
     return any(_is_done_to_modules(use) for use in _uses(path, expression, semantics))
 
 
@@ -51,8 +57,16 @@ def _is_treated(value: ast.expr | None, semantics: Semantics) -> bool:
 
 
 def _is_moved(value: ast.expr | None) -> bool:
-    """Whether a value that is called later is ``something.to(...)``: what can be moved and called is a module."""
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda")
+    """Whether a value that is called later is ``something.to(...)``, ``something.cuda().eval()`` and the like: what can
+    be moved and called is a module."""
+    moved = False
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        method = value.func.attr
+        if method not in _PASSING_ON | _MODES:
+            return False
+        moved = moved or method in ("to", "cuda") or (method in _MODES and not value.args)
+        value = value.func.value
+    return moved
 
 
 def _is_done_to_modules(use: ast.expr) -> bool:

@@ -55,7 +55,12 @@ def is_cuda_device(semantics: Semantics, expression: ast.expr | None, depth: int
             return is_cuda_device(semantics, definitions[0].value, depth + 1)
         case ast.Attribute(value=base, attr=attribute):
             owner = semantics.class_of_self(base)
-            writes = semantics.module.attribute_writes(owner, attribute) if owner is not None else ()
+            if owner is None:
+                return False
+            writes = semantics.module.attribute_writes(owner, attribute)
+            held = semantics.module.body_definitions(owner, attribute) if not writes else ()
+            if len(held) == 1 and held[0].value is not None:
+                return is_cuda_device(semantics, held[0].value, depth + 1)
             return len(writes) == 1 and not writes[0].path and is_cuda_device(semantics, writes[0].value, depth + 1)
         case _:
             return False
