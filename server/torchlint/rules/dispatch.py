@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from torchlint.frozen import dataclass
 from torchlint.idioms.values.losses import loss_call, may_have_losses
 from torchlint.rules.base import Diagnosis, Rule
+from torchlint.semantics.classes import ClassView
 from torchlint.semantics.index import PartIndex, imported_names
 from torchlint.semantics.unit import Unit
 
@@ -25,6 +27,16 @@ class Outcome:
     diagnoses: tuple[Diagnosis, ...] = ()
     failures: tuple[tuple[type[Rule], str], ...] = ()
     too_deep: bool = False
+
+
+def _outcome(handler: _Handler, subject: object, unit: Unit) -> Outcome:
+    rule, check = handler
+    found: list[Diagnosis] = []
+    try:
+        found.extend(check(subject, unit))
+    except Exception as error:
+        return Outcome(tuple(found), ((rule, f"{type(error).__name__}: {error}"),))
+    return Outcome(tuple(found))
 
 
 class Dispatcher:
@@ -117,13 +129,29 @@ class Dispatcher:
                 except Exception as error:  # a rule that raises costs its own findings, nothing else
                     failures.setdefault(rule, f"{type(error).__name__}: {error}")
 
+        def deliver_class(handlers: Iterable[_Handler], view: Any) -> None:
+            for outcome in self._about_class(handlers, view, unit):
+                found.extend(outcome.diagnoses)
+                for rule, message in outcome.failures:
+                    failures.setdefault(rule, message)
+
         try:
-            self._deliver(unit, deliver)
+            self._deliver(unit, deliver, deliver_class if unit.is_whole_class else deliver)
         except RecursionError:
             too_deep = True
         return Outcome(tuple(found), tuple(failures.items()), too_deep)
 
-    def _deliver(self, unit: Unit, deliver: _Deliver) -> None:
+    def _about_class(self, handlers: Iterable[_Handler], view: ClassView, unit: Unit) -> Iterator[Outcome]:
+        """What rules say about a class of several parts, each kept by itself: an edit of a member costs only the rules
+        that asked for what has changed."""
+        memo = unit.semantics.module.memo
+        setup = memo.token((unit.torch, unit.in_notebook))
+        for handler in handlers:
+            yield memo.get(
+                ("about class", handler, view.node, setup), partial(_outcome, handler, view, unit), Outcome()
+            )
+
+    def _deliver(self, unit: Unit, deliver: _Deliver, deliver_class: _Deliver) -> None:
         self._deliver_calls(unit, deliver)
         if self._referred:
             self._deliver_references(unit, deliver)
@@ -156,9 +184,9 @@ class Dispatcher:
             for function in unit.functions():
                 deliver(self._functions, function)
         for view in unit.classes():
-            deliver(self._classes, view)
+            deliver_class(self._classes, view)
             if self._module_classes and view.is_module:
-                deliver(self._module_classes, view)
+                deliver_class(self._module_classes, view)
         reached = unit.reached(self._wanted)
         if not reached:
             return

@@ -41,6 +41,11 @@ class ClassView:
         """The methods of the class itself."""
         return self.semantics.module.methods(self.node)
 
+    @property
+    def method_names(self) -> tuple[str, ...]:
+        """The names of the methods of the class itself."""
+        return self.semantics.module.method_names(self.node)
+
     def method(self, name: str) -> FunctionNode | None:
         """A method of the class itself (``Semantics.find_method`` looks in its bases too)."""
         return self.semantics.module.method(self.node, name)
@@ -71,16 +76,16 @@ class ClassView:
         return memo.get(("called from", self.node, names), lambda: self._called_from(names), frozenset())
 
     def _called_from(self, names: tuple[str, ...]) -> frozenset[FunctionNode]:
-        methods = self.semantics.methods_by_name(self.node)
-        found: set[FunctionNode] = set()
-        queue = [methods[name] for name in names if name in methods]
+        owners = self.semantics.method_owners(self.node)
+        found: dict[str, FunctionNode | None] = {}
+        queue = [name for name in names if name in owners]
         while queue:
-            method = queue.pop()
-            if method not in found:
-                found.add(method)
-                used = {attribute.attr for attribute in self_attributes(method)}
-                queue += [methods[name] for name in used if name in methods]
-        return frozenset(found)
+            name = queue.pop()
+            if name not in found:
+                method = found[name] = self.semantics.module.method(owners[name], name)
+                used = self_attributes(method) if method is not None else ()
+                queue += [attribute.attr for attribute in used if attribute.attr in owners]
+        return frozenset(method for method in found.values() if method is not None)
 
 
 def self_attributes(method: FunctionNode) -> Sequence[ast.Attribute]:

@@ -246,6 +246,7 @@ _ANSWERS: dict[str, _Look] = {
     "class": lambda file, header: file.classes.get(header),
     "method": lambda file, header, name: file.of_class(header, lambda facts: facts.methods.get(name)),
     "methods": lambda file, header: file.of_class(header, lambda facts: tuple(facts.methods.values())),
+    "method names": lambda file, header: file.of_class(header, lambda facts: tuple(facts.methods)),
     "writes": lambda file, header, name: file.of_class(header, lambda facts: tuple(facts.writes.get(name, ()))),
     "attributes": lambda file, header: file.of_class(header, lambda facts: tuple(facts.writes)),
     "body": lambda file, header, name: file.of_class(header, lambda facts: tuple(facts.body_definitions.get(name, ()))),

@@ -166,6 +166,14 @@ class ModuleFacts:
             "tuple[FunctionNode, ...]", self.memo.read(("methods", facts.header)) or tuple(facts.methods.values())
         )
 
+    def method_names(self, node: ast.ClassDef) -> tuple[str, ...]:
+        """The names of the methods of a class: who asks does not depend on what they do."""
+        facts = self._facts(node)
+        if facts.header not in self._file.classes:
+            return tuple(facts.methods)
+        found: tuple[str, ...] = self.memo.read(("method names", facts.header))
+        return found
+
     def attribute_writes(self, node: ast.ClassDef, name: str) -> tuple[AttributeWrite, ...]:
         """Each ``self.<name> = ...`` in the methods of a class, in the order of the source."""
         facts = self._facts(node)

@@ -282,6 +282,11 @@ class Semantics:
         owners = reversed(self.lineage(node))
         return {method.name: method for owner in owners for method in self.module.methods(owner)}
 
+    def method_owners(self, node: ast.ClassDef) -> dict[str, ast.ClassDef]:
+        """Where ``find_method`` finds a method, for every name: who asks depends on the names only."""
+        owners = reversed(self.lineage(node))
+        return {name: owner for owner in owners for name in self.module.method_names(owner)}
+
     def lineage(self, node: ast.ClassDef) -> tuple[ast.ClassDef, ...]:
         """A class and its bases in this file, nearest first."""
 

@@ -41,6 +41,7 @@ _TOPICS: dict[str, tuple[str, ...]] = {
     "class": ("class",),
     "method": ("class",),
     "methods": ("class",),
+    "method names": ("class",),
     "writes": ("class",),
     "attributes": ("class",),
     "body": ("class",),

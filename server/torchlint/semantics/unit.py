@@ -58,6 +58,11 @@ class Unit:
     def name(self) -> str:
         return self._nodes.name
 
+    @property
+    def is_whole_class(self) -> bool:
+        """Whether this is a class whose members are units by themselves: it has no code but theirs."""
+        return isinstance(self._nodes.node, ast.ClassDef) and not self._nodes.parts
+
     def all(self, node_type: type[_NodeT], *others: type[_NodeT]) -> Sequence[_NodeT]:
         """The nodes of some exact types in the unit, in the order of the source for each type."""
         if len(self.indexes) == 1:
@@ -66,10 +71,9 @@ class Unit:
 
     def classes(self) -> Iterator[ClassView]:
         """The classes of the unit."""
-        node = self._nodes.node
-        if isinstance(node, ast.ClassDef) and not self._nodes.parts:
+        if self.is_whole_class:
             for facts in self.semantics.module.classes():
-                if facts.whole is node:
+                if facts.whole is self._nodes.node:
                     yield ClassView(self.semantics, facts.header)
             return
         for found in self.all(ast.ClassDef):

@@ -103,13 +103,12 @@ class UnregisteredSubmodules(Rule):
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         containers = list(plain_containers(view))
-        if not containers or _registers_in_its_own_way(view) or _is_taken_apart(containers, view):
+        found = [(container, _hidden_elements(container, unit.semantics)) for container in containers]
+        found = [(container, hidden) for container, hidden in found if hidden]
+        if not found or _registers_in_its_own_way(view) or _is_taken_apart(containers, view):
             return
-        for container in containers:
-            if _is_registered(container, view):
-                continue
-            hidden = _hidden_elements(container, unit.semantics)
-            if not hidden or is_stated(container.write.statement, _HIDDEN):
+        for container, hidden in found:
+            if _is_registered(container, view) or is_stated(container.write.statement, _HIDDEN):
                 continue
             if container.display is not container.write.value and is_stated(container.display, _HIDDEN):
                 continue
@@ -157,7 +156,7 @@ def _registers_in_its_own_way(view: ClassView) -> bool:
 
 def _is_taken_apart(containers: list[PlainContainer], view: ClassView) -> bool:
     """Whether a class only holds layers that other code of the file takes from it, to build a module of them."""
-    if [method.name for method in view.methods] != ["__init__"]:
+    if view.method_names != ("__init__",):
         return False
     return any(view.semantics.module.reads_attribute(item.name, of_others=True) for item in containers)
 

@@ -88,7 +88,7 @@ class UnregisteredTensor(Rule):
 
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        if view.method("__init__") is None or any(method.name in _OWN_WAY for method in view.methods):
+        if view.method("__init__") is None or not _OWN_WAY.isdisjoint(view.method_names):
             return
         if any(name.startswith(_FRAMEWORKS) for name in view.semantics.ancestors(view.node)):
             return
@@ -133,14 +133,15 @@ class UnregisteredTensor(Rule):
 def _making(view: ClassView) -> frozenset[FunctionNode]:
     """The constructor and those of bases in this file, with the methods that they call."""
     semantics = view.semantics
-    methods = semantics.methods_by_name(view.node)
+    owners = semantics.method_owners(view.node)
     queue = [semantics.module.method(node, "__init__") for node in semantics.lineage(view.node)]
     found: set[FunctionNode] = set()
     while queue:
         method = queue.pop()
         if method is not None and method not in found:
             found.add(method)
-            queue += [methods.get(name) for name in {called.attr for called in self_attributes(method)}]
+            called = {attribute.attr for attribute in self_attributes(method)}
+            queue += [semantics.module.method(owners[name], name) for name in called if name in owners]
     return frozenset(found)
 
 
@@ -180,9 +181,10 @@ def _may_be_tensor(value: ast.expr | None, semantics: Semantics, depth: int = 0)
         case ast.Call(func=ast.Name(id=called)) if called in _BUILTINS:
             return False
         case ast.Call(func=ast.Attribute(attr=called) | ast.Name(id=called)):
+            if called[:1].isupper() or called.endswith("Tensor"):
+                return called.endswith("Tensor")
             name = semantics.name(value.func)
-            known = not name or name.startswith((".", "torch.", "numpy."))
-            return called.endswith("Tensor") or (known and not called[:1].isupper())
+            return not name or name.startswith((".", "torch.", "numpy."))
         case ast.Name():
             bound = [item for item in semantics.bindings(value) if item.kind is not Binding.PARAMETER]
             return any(
