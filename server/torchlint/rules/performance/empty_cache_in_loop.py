@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
-from torchlint.idioms.training.gradient_actions import is_backward
+from torchlint.idioms.training.gradient_actions import is_backward, is_foreign_backward
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
@@ -94,13 +94,15 @@ class EmptyCacheInLoop(Rule):
     @on_flow("empty_cache", "collect")
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         found = training_of(unit.semantics, root)
-        if not found.trains or any(_MEASURES.match(action.verb) for action in found.actions):
+        if not any(map(_is_any_backward, found.actions)) or any(
+            _MEASURES.match(action.verb) for action in found.actions
+        ):
             return
         for loop in (flow for flow in walk(root.flow) if isinstance(flow, Loop)):
             if _is_over_models(loop, unit):
                 continue
             steps = list(_each_iteration(loop.body))
-            backward = next((action for action in _own_actions(loop.body) if is_backward(action)), None)
+            backward = next((action for action in _own_actions(loop.body) if _is_any_backward(action)), None)
             if backward is None or _is_measurement(found, backward, root):
                 continue
             for action in steps:
@@ -112,6 +114,11 @@ class EmptyCacheInLoop(Rule):
         message = f"`{call}` in each iteration of a training loop {_CALLS[action.verb]}."
         fix = FixPlan(f"Remove `{call}`", "unsafe", lambda edit: _remove(edit, action.node))
         return self.found(action.node, message, related=[(loop.node, "in this loop")], fixes=[fix])
+
+
+def _is_any_backward(action: Action) -> bool:
+    """Whether an action is a backward pass, also one that an accelerator or engine runs."""
+    return is_backward(action) or is_foreign_backward(action)
 
 
 def _is_over_models(loop: Loop, unit: Unit) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
+from torchlint.idioms.data.loader_use import made_by
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.vocabulary import Place, training_of
@@ -76,9 +77,12 @@ class BackwardInAutocast(Rule):
     fix = FixKind.UNSAFE
     summary = "Autocast is for the forward pass and the loss: the backward pass belongs outside."
 
-    @on_flow("backward", also=("autocast",))
+    @on_flow("backward")
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
+        module = semantics.module
+        if not module.mentions_call("autocast") and not module.imported_from(frozenset(("autocast",))):
+            return  # asked of the file: a method may enter what another has made
         found = training_of(semantics, root)
         if not found.trains or Duty.SCALING in owned_duties(semantics, root.function):
             return
@@ -117,6 +121,8 @@ def _entered(block: Within, semantics: Semantics) -> ast.expr | None:
         if name in _AUTOCAST:
             return context
         value = semantics.value_of(context) if isinstance(context, ast.Name) else context
+        if isinstance(context, ast.Attribute):
+            value = made_by(semantics, context)
         sides = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
         for side in sides:  # `autocast("cuda") if amp else nullcontext()`
             if isinstance(side, ast.Call) and semantics.is_named(side.func, *_AUTOCAST):
