@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from torchlint.idioms.modules.class_decorators import may_be_remade
 from torchlint.regex import regex
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
@@ -74,7 +75,7 @@ def may_be_filled(name: str, made: ast.Call, view: ClassView) -> bool:
     if semantics.has_unknown_base(view.node) or module.is_base(view.name) or semantics.local_bases(view.node):
         return True
     others = [write.statement for write in view.writes(name) if not contains(write.statement, made)]
-    if not all(are_exclusive(statement_of(made), other) for other in others) or view.node.decorator_list:
+    if not all(are_exclusive(statement_of(made), other) for other in others) or may_be_remade(view.node):
         return True
     unrun = uncalled_reset(view)
     if (

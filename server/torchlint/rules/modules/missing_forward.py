@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.modules.class_decorators import may_be_remade
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.nodes import enclosing_function, nodes_within
@@ -115,7 +116,7 @@ def _needs_forward(view: ClassView) -> bool:
         "mixin" in node.name.lower()
         or semantics.has_unknown_base(node)
         or semantics.module.is_base(view.name)
-        or node.decorator_list
+        or may_be_remade(node)
         or node.keywords
     ):
         return False

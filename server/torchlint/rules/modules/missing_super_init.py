@@ -3,11 +3,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchlint.idioms.modules.class_decorators import may_be_remade
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_module_class
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, nodes_within
-from torchlint.semantics.scopes import FunctionNode, last_name
+from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 from torchlint.syntax import parent_of
@@ -73,7 +74,7 @@ class MissingSuperInit(Rule):
     @on_module_class()
     def check(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
         constructor = view.method("__init__")
-        if constructor is None or constructor.decorator_list or _may_be_remade(view.node):
+        if constructor is None or constructor.decorator_list or may_be_remade(view.node):
             return
         if isinstance(constructor, ast.AsyncFunctionDef) or _is_stub(constructor):
             return
@@ -99,16 +100,6 @@ class MissingSuperInit(Rule):
         message = f"`{view.name}.__init__` never initialises its base class: {consequence}"
         related = [(first, "the first layer or parameter")] if first is not None else []
         yield self.found(fruitless or constructor, message, related=related, fixes=fixes)
-
-
-def _may_be_remade(node: ast.ClassDef) -> bool:
-    """Whether a decorator may give a class another constructor: all but those that enter it into a registry."""
-    for decorator in node.decorator_list:
-        target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = last_name(target)
-        if not name.startswith("register"):
-            return True
-    return False
 
 
 def _is_stub(constructor: FunctionNode) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from torchlint import torch_api
+from torchlint.idioms.modules.class_decorators import may_be_remade
 from torchlint.idioms.modules.module_state import State, state_of
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.regex import regex
@@ -189,7 +190,7 @@ def _uses_names_only(view: ClassView) -> bool:
     unknown = semantics.has_unknown_base(view.node) and not all(
         semantics.name(base) in _FRAMEWORK_BASES for base in view.node.bases
     )
-    if unknown or semantics.module.is_base(view.name) or view.node.decorator_list:
+    if unknown or semantics.module.is_base(view.name) or may_be_remade(view.node):
         return False
     for method in view.methods:
         if not _TELLING.isdisjoint(index_of(part_of(method)).called):
