@@ -17,6 +17,8 @@ _BUILTIN_CONSUMERS = frozenset(
 )
 _LAZY = frozenset(("filter", "map", "zip", "enumerate"))
 _ITERATORS = frozenset(("parameters", "named_parameters", "buffers", "named_buffers"))
+#: Methods of a module that give an iterator over its parts.
+_PARTS = frozenset(("children", "modules", "named_children", "named_modules"))
 _CONSUMERS = frozenset(
     (
         "torch.nn.utils.clip_grad_norm_",
@@ -50,14 +52,20 @@ def makes_iterator(semantics: Semantics, value: ast.expr) -> bool:
 
 
 def iterates_parameters(semantics: Semantics, value: ast.expr) -> bool:
-    """Whether an expression makes a one-shot iterator over parameters or buffers of modules."""
-    if not semantics.module.mentions_any_call(_ITERATORS) or not _may_iterate(semantics, value):
+    """Whether an expression makes a one-shot iterator over parameters, buffers or parts of modules."""
+    if not semantics.module.mentions_any_call(_ITERATORS | _PARTS) or not _may_iterate(semantics, value):
         return False
     kind = semantics.kind(value)
     if kind is not None and kind.what is What.PARAMETERS:
         return isinstance(value, ast.GeneratorExp | ast.Call) and not _is_overridden(semantics, value)
-    if not isinstance(value, ast.Call) or not makes_iterator(semantics, value):
+    if not isinstance(value, ast.Call):
         return False
+    if isinstance(value.func, ast.Attribute) and value.func.attr in _PARTS:
+        base = semantics.kind(value.func.value)
+        return base is not None and base.is_module and not _is_overridden(semantics, value)
+    if not makes_iterator(semantics, value):
+        function = called_function(semantics, value.func)
+        return function is not None and _yields_parameters(function)
     return any(iterates_parameters(semantics, item) for item in value.args)
 
 
@@ -73,13 +81,39 @@ def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
                 return semantics.local_function(function) is not None
             return semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")
         case ast.Call(func=ast.Attribute(value=base, attr=name)):
-            if name in _ITERATORS or name in ("chain", "from_iterable"):
+            if name in _ITERATORS or name in _PARTS or name in ("chain", "from_iterable"):
+                return True
+            if name in semantics.module.names_leading_to(_ITERATORS):
                 return True
             # A method of the class; what begins with a capital builds a layer or the like.
             owner = semantics.class_of_self(base) if not name[:1].isupper() else None
             return owner is not None and semantics.find_method(owner, name) is not None
         case _:
             return False
+
+
+def _yields_parameters(function: FunctionNode) -> bool:
+    """Whether a function is a generator that goes through the parameters of a module, and then ends."""
+    yields = list(nodes_within(function, ast.Yield, ast.YieldFrom))
+    return bool(yields) and all(
+        any(isinstance(loop, ast.For) and _goes_through(loop.iter) for loop in _holders(one, function))
+        or (isinstance(one, ast.YieldFrom) and _goes_through(one.value))
+        for one in yields
+    )
+
+
+def _goes_through(iterable: ast.expr) -> bool:
+    return isinstance(iterable, ast.Call) and last_name(iterable.func) in _ITERATORS
+
+
+def _holders(node: ast.AST, outermost: ast.AST) -> list[ast.AST]:
+    """What stands around a node, up to a function."""
+    found: list[ast.AST] = []
+    holder = parent_of(node)
+    while holder is not None and holder is not outermost:
+        found.append(holder)
+        holder = parent_of(holder)
+    return found if not any(isinstance(one, ast.While) for one in found) else []
 
 
 def _is_overridden(semantics: Semantics, value: ast.expr) -> bool:

@@ -25,9 +25,9 @@ _Use = tuple[ast.expr, ast.AST]
 class ExhaustedParameterIterator(Rule):
     """## What it does
 
-    Reports an iterator over parameters (`model.parameters()`, `filter`, `map`, `itertools.chain`, a generator) that is
-    kept in a variable or attribute and used up twice, or used up in a loop; and one that is given to a function of the
-    file that goes through it twice.
+    Reports an iterator over parameters or parts of a module (`model.parameters()`, `children()`, `filter`, `map`,
+    `itertools.chain`, a generator) that is kept in a variable or attribute and used up twice, or used up in a loop; and
+    one that is given to a function of the file that goes through it twice.
 
     ## Why is this bad?
 
@@ -72,7 +72,7 @@ class ExhaustedParameterIterator(Rule):
     name = "exhausted-parameter-iterator"
     level = Level.ERROR
     fix = FixKind.SAFE
-    summary = "The iterator was used up before, so this sees no parameters."
+    summary = "The iterator was used up before, so this sees nothing."
 
     @on_assignment(to=(ast.Name,), of=(ast.GeneratorExp, ast.Call))
     def check_variable(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
