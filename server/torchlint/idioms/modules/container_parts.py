@@ -14,6 +14,7 @@ from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
 
 _DEEPEST = 4
+_DEQUE = "collections.deque"
 _DICTS = ("collections.OrderedDict", "collections.defaultdict")
 GROWING = frozenset({"append", "extend", "insert", "update", "setdefault", "appendleft"})
 
@@ -50,7 +51,7 @@ def may_be_container(value: ast.expr | None, semantics: Semantics, depth: int = 
         case ast.Call(func=ast.Name(id="list" | "tuple" | "dict")):
             return True
         case ast.Call():
-            return semantics.is_named(value.func, *_DICTS) or _called(value, semantics) is not None
+            return semantics.is_named(value.func, *_DICTS, _DEQUE) or _called(value, semantics) is not None
         case ast.BinOp(op=ast.Add() | ast.Mult(), left=one, right=other) | ast.IfExp(body=one, orelse=other):
             return depth > _DEEPEST or any(may_be_container(side, semantics, depth + 1) for side in (one, other))
         case ast.Name():
@@ -78,6 +79,8 @@ def sort_of(value: ast.expr | None, semantics: Semantics) -> Sort | None:
             return Sort(made)
         case ast.Call() if semantics.is_named(display.func, *_DICTS):
             return Sort.DICT
+        case ast.Call() if semantics.is_named(display.func, _DEQUE):
+            return Sort.LIST
         case ast.IfExp(body=body, orelse=other):
             sort = sort_of(body, semantics)
             return sort if sort is sort_of(other, semantics) else None
@@ -178,7 +181,11 @@ def elements_of(value: ast.AST | None, semantics: Semantics) -> Iterator[ast.exp
             yield from _of_element(element, semantics)
         case ast.Call(func=ast.Attribute(attr="extend" | "update"), args=[given]):
             yield from elements_of(given, semantics)
-        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict")) | ast.Call(func=ast.Name(id="OrderedDict")):
+        case ast.Call(
+            func=ast.Name(id="dict" | "OrderedDict"), args=[ast.Call(func=ast.Name(id="zip"), args=[_, values])]
+        ):
+            yield from elements_of(values, semantics)
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "dict" | "OrderedDict" | "deque")):
             for item in value.args:
                 if isinstance(item, ast.List | ast.Tuple) and last_name(value.func) in ("dict", "OrderedDict"):
                     for pair in item.elts:

@@ -147,6 +147,11 @@ def _is_run(call: ast.Call, method: FunctionNode) -> bool:
             current = outer
             continue
         break
+    if isinstance(parent, ast.List | ast.ListComp) and current in (
+        *getattr(parent, "elts", ()),
+        getattr(parent, "elt", None),
+    ):
+        return _is_run_in_a_loop(parent, method)
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is current:
             return _is_only_called(name, parent, method)
@@ -155,6 +160,27 @@ def _is_run(call: ast.Call, method: FunctionNode) -> bool:
             return unguarded and _is_called(attribute, method)
         case _:
             return False
+
+
+def _is_run_in_a_loop(layers: ast.expr, method: FunctionNode) -> bool:
+    """Whether a list of layers is only looped over, and the loop calls each."""
+    holder = parent_of(layers)
+    uses: list[ast.expr] = [layers]
+    if isinstance(holder, ast.Assign) and len(holder.targets) == 1 and isinstance(holder.targets[0], ast.Name):
+        name = holder.targets[0].id
+        same = [node for node in nodes_within(method, ast.Name) if isinstance(node, ast.Name) and node.id == name]
+        uses = [node for node in same if node is not holder.targets[0]]
+    loops = [parent_of(use) for use in uses]
+    return bool(loops) and all(_calls_each(loop, use) for loop, use in zip(loops, uses, strict=True))
+
+
+def _calls_each(loop: ast.AST | None, layers: ast.expr) -> bool:
+    if not isinstance(loop, ast.For) or loop.iter is not layers or not isinstance(loop.target, ast.Name):
+        return False
+    return any(
+        isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == loop.target.id
+        for call in nodes_within(loop, ast.Call)
+    )
 
 
 def _is_only_called(name: str, statement: ast.Assign, method: FunctionNode) -> bool:
