@@ -99,9 +99,9 @@ from torchlint.idioms.values.tensor_sizes import Sizes, permutation_of, sizes_of
         ("torch.ones(2, 3).roll(1)", (2, 3)),
         ("torch.ones(2, 3).new_zeros(3)", None),
         ("torch.clamp(torch.ones(3), min=torch.ones(2, 3))", None),
-        ("torch.pow(2, torch.ones(3))", None),
+        ("torch.pow(2, torch.ones(3))", (3,)),
         ("torch.ones(3).masked_fill(torch.ones(2, 3) > 1, 1)", None),
-        ("torch.ones(3).eq(torch.ones(2, 3))", None),
+        ("torch.ones(3).eq(torch.ones(2, 3))", (2, 3)),
         ("torch.ones(3).flip(0).mul(torch.ones(2, 3))", None),
     ],
 )

@@ -71,6 +71,9 @@ class ElementKinds:
                 and source.args
             ):
                 return self.iterated(source.args[0], path)
+            of_dict = self._values_of_dict(source, path)
+            if of_dict is not None:
+                return of_dict
         kind = self._kind(source)
         if kind is None:
             return self._elements_of(source, path)
@@ -87,8 +90,22 @@ class ElementKinds:
         if kind.is_module and kind.origin in _LISTS_OF_MODULES:
             return Kind(What.MODULE, kind.grade, "a member of a module container") if not path else None
         if kind.what is What.LIST and isinstance(kind.node, ast.Subscript):
-            return self._annotated(kind.node.slice) if not path else None
+            return self._annotated(_promised(kind.node)) if not path else None
         return self._elements_of(kind.node if isinstance(kind.node, ast.expr) else source, path)
+
+    def _values_of_dict(self, call: ast.Call, path: tuple[int | None, ...]) -> Kind | None:
+        """``values`` and ``items`` of what is annotated as ``dict[str, torch.Tensor]``."""
+        match call:
+            case ast.Call(func=ast.Attribute(value=mapping, attr="values"), args=[]) if not path:
+                pass
+            case ast.Call(func=ast.Attribute(value=mapping, attr="items"), args=[]) if path == (1,):
+                pass
+            case _:
+                return None
+        kind = self._kind(mapping)
+        if kind is None or kind.what is not What.MAPPING or not isinstance(kind.node, ast.Subscript):
+            return None
+        return self._annotated(_promised(kind.node))
 
     def _elements_of(self, source: ast.expr | None, path: tuple[int | None, ...]) -> Kind | None:
         if isinstance(source, ast.List | ast.Tuple) and source.elts:
@@ -103,6 +120,8 @@ class ElementKinds:
         if kind.is_tensor:
             return Kind(What.TENSOR, kind.grade, "an index into a tensor")
         index = literal_of(expression.slice)
+        if kind.what in (What.LIST, What.MAPPING) and isinstance(kind.node, ast.Subscript):
+            return self._annotated(_promised(kind.node)) if not isinstance(expression.slice, ast.Slice) else None
         if kind.what in (What.TUPLE, What.LIST) and isinstance(index, int):
             if isinstance(kind.node, ast.Tuple | ast.List) and _has(kind.node.elts, index):
                 return self._kind(kind.node.elts[index])
@@ -147,6 +166,17 @@ def builtin_called(semantics: Semantics, call: ast.Call) -> str | None:
 
 def _has(elements: list[ast.expr], index: int) -> bool:
     return -len(elements) <= index < len(elements)
+
+
+def _promised(annotation: ast.Subscript) -> ast.expr | None:
+    """What ``list[T]`` or ``dict[str, T]`` says that the elements are."""
+    match annotation.slice:
+        case ast.Tuple(elts=[_, value]):
+            return value
+        case ast.Tuple():
+            return None
+        case value:
+            return value
 
 
 def _value_for(display: ast.Dict, key: object) -> ast.expr | None:

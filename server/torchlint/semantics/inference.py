@@ -11,7 +11,7 @@ from torchlint.semantics.instance_kinds import InstanceKinds
 from torchlint.semantics.kinds import Grade, Kind, What, merged
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.narrowing import class_tested_around
-from torchlint.semantics.nodes import enclosing_class
+from torchlint.semantics.nodes import default_of, enclosing_class
 from torchlint.semantics.scopes import Binding, Definition, FunctionNode
 from torchlint.syntax import parent_of
 from torchlint.torch_api.known import is_dtype
@@ -161,7 +161,14 @@ class KindInference:
             return Kind(What.TENSOR, _LIKELY, "an input of forward")
         if self._semantics.class_of_self(use) is not None:
             return None  # an object with a method `backward` of its own is no tensor for that
-        return self._by_calls(argument, function) or self._by_use(definition.name, function)
+        found = self._by_calls(argument, function) or self._by_use(definition.name, function)
+        return found or self._by_default(argument)
+
+    def _by_default(self, argument: ast.arg) -> Kind | None:
+        """Likely evidence from a loss that a parameter has as its default: ``loss_fn=nn.CrossEntropyLoss()``."""
+        default = default_of(argument)
+        kind = self.kind(default) if isinstance(default, ast.Call) else None
+        return kind.likely() if kind is not None and kind.what is What.LOSS else None
 
     def _by_calls(self, argument: ast.arg, function: FunctionNode) -> Kind | None:
         """Likely evidence from what the calls of a function in this file give for a parameter, if they agree."""

@@ -59,7 +59,7 @@ class InstanceKinds:
         self._semantics = semantics
 
     def annotated(self, annotation: ast.expr | None) -> Kind | None:
-        """The kind that an annotation promises; that of a ``list[...]`` has the annotation as its node."""
+        """The kind that an annotation promises; that of a ``list[...]`` or ``dict[...]`` has it as its node."""
         if annotation is None:
             return None
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
@@ -70,7 +70,7 @@ class InstanceKinds:
                 return self.annotated(annotation.slice)
             if isinstance(annotation.value, ast.Name):
                 what = _BUILTIN_ANNOTATIONS.get(annotation.value.id.lower())
-                node = annotation if what is What.LIST else None
+                node = annotation if what in (What.LIST, What.MAPPING) else None
                 return Kind(what, _PROVEN, "annotated", node=node) if what is not None else None
             return None
         if isinstance(annotation, ast.BinOp):

@@ -9,10 +9,13 @@ from enum import Enum
 from torchlint.idioms.data.loaded_batches import is_loaded_batch, loaded_element
 from torchlint.idioms.data.loaders import loaded_class, loader_argument
 from torchlint.idioms.values.dataflow import shaping_operations
+from torchlint.idioms.values.origins import origin_of
 from torchlint.idioms.values.single_outputs import is_convolution, is_linear, is_matrix_behind, single_output
+from torchlint.idioms.values.tables import Table, table_of
 from torchlint.idioms.values.tensor_sizes import Sizes, sizes_of
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
+from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
 
 _DEEPEST = 6
@@ -20,6 +23,8 @@ _RESIZING = frozenset(
     f"torch.nn.{name}" for name in "functional.interpolate functional.upsample Upsample UpsamplingBilinear2d".split()
 )
 _ARRAYS = ("numpy.array", "numpy.asarray", "torch.from_numpy", "torch.tensor", "torch.as_tensor")
+#: What makes a tensor of data.
+_OF_DATA = tuple(f"torch.{name}" for name in "tensor from_numpy as_tensor FloatTensor Tensor LongTensor".split())
 _KEEPS = frozenset("float double half long int to cuda cpu detach clone contiguous type type_as".split())
 
 
@@ -58,10 +63,8 @@ def layout_of(semantics: Semantics, expression: ast.expr, depth: int = 0) -> Lay
             return layout_of(semantics, receiver, depth + 1)
         case ast.Call(func=ast.Attribute(value=receiver, attr=method)) if not semantics.names(value.func):
             return _reshaped(semantics, value, method, receiver, depth)
-        case ast.Call() if semantics.is_named(value.func, "torch.tensor", "torch.from_numpy", "torch.as_tensor"):
-            return Layout.ROW if value.args and _is_table_column(semantics, value.args[0]) else None
-        case ast.Call() if semantics.is_named(value.func, "torch.FloatTensor", "torch.Tensor", "torch.LongTensor"):
-            return Layout.ROW if len(value.args) == 1 and _is_table_column(semantics, value.args[0]) else None
+        case ast.Call(args=[data, *_]) if semantics.is_named(value.func, *_OF_DATA):
+            return Layout.ROW if table_of(semantics, data) is Table.COLUMN else None
         case ast.Subscript(value=inner, slice=ast.Tuple(elts=[ast.Slice(), index])) if literal_of(index) in (0, -1):
             return Layout.ROW if layout_of(semantics, inner, depth + 1) is Layout.COLUMN else None
         case _:
@@ -128,7 +131,19 @@ def _is_given_batch(
         sizes = sizes_of(semantics, value)
         if is_loaded_batch(semantics, value) or (sizes is not None and len(sizes) == rank and sizes[0] != 1):
             return True
+        if rank == 2 and _is_matrix_of_table(semantics, value):
+            return True
     return False
+
+
+def _is_matrix_of_table(semantics: Semantics, expression: ast.expr) -> bool:
+    """Whether a tensor is made of several columns of a table, with a row for each example."""
+    value = semantics.value_of(expression)
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _KEEPS:
+        value = semantics.value_of(value.func.value)
+    if not isinstance(value, ast.Call) or not value.args or not semantics.is_named(value.func, *_OF_DATA):
+        return False
+    return table_of(semantics, value.args[0]) is Table.MATRIX
 
 
 def _reshaped(semantics: Semantics, call: ast.Call, method: str, receiver: ast.expr, depth: int) -> Layout | None:
@@ -173,23 +188,25 @@ def _of_loaded(semantics: Semantics, loader: ast.Call, place: int, depth: int) -
         return None
     if all(_is_gray_image(semantics, element, 0) for element in elements):
         return Layout.PLAIN_IMAGES
+    rows = {_of_indexed(semantics, getter, element, depth) for element in elements}
+    if rows != {None}:
+        return rows.pop() if len(rows) == 1 else None
     kinds = [semantics.kind(element) for element in elements]
     is_numbers = all(kind is not None and kind.what is What.NUMBER and kind.proven for kind in kinds)
     return Layout.ROW if is_numbers else None
 
 
-def _is_table_column(semantics: Semantics, expression: ast.expr) -> bool:
-    """Whether data are one column of a pandas table: ``df["price"].values``, ``df["price"].to_numpy()``."""
-    value = semantics.value_of(expression)
+def _of_indexed(semantics: Semantics, getter: FunctionNode | None, element: ast.expr, depth: int) -> Layout | None:
+    """The layout of a tensor that a dataset gives the rows of: ``self.y[index]``."""
+    value = semantics.value_of(element)
+    parameters = getter.args.args if getter is not None else []
     match value:
-        case ast.Call(func=ast.Attribute(value=inner, attr="astype")):
-            return _is_table_column(semantics, inner)
-        case ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=str())), attr="values"):
-            return True
-        case ast.Call(func=ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=str())), attr="to_numpy")):
-            return True
+        case ast.Subscript(value=ast.Attribute() as whole, slice=ast.Name(id=index)) if (
+            len(parameters) == 2 and index == parameters[1].arg
+        ):
+            return layout_of(semantics, origin_of(semantics, whole) or whole, depth + 1)
         case _:
-            return False
+            return None
 
 
 def _is_gray_image(semantics: Semantics, expression: ast.expr | None, depth: int) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.member_lists import members_of_call
+from torchlint.idioms.values.iterated import elements_iterated
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import literal_of
 from torchlint.semantics.nodes import (
@@ -170,6 +171,9 @@ class _Follower:
             return self.value(definition.value, (*definition.path, *path))
         if definition.kind is Binding.PARAMETER and isinstance(definition.node, ast.arg):
             return self._parameter(definition.node, use, path)
+        if definition.kind in (Binding.LOOP, Binding.COMPREHENSION):
+            elements, way = elements_iterated(self._semantics, definition)
+            return [item for element in elements for item in self.value(element, (*way, *path))] or [self._unknown(use)]
         return [self._unknown(use)]
 
     def _parameter(self, parameter: ast.arg, use: ast.Name, path: Path) -> list[Operation]:

@@ -48,6 +48,9 @@ def is_array(semantics: Semantics, expression: ast.expr | None) -> bool:
         case ast.Name():
             kind = semantics.kind(value)
             return kind is not None and kind.what is What.ARRAY and kind.evidence == "annotated"
+        case ast.Attribute():
+            written = origin_of(semantics, value)
+            return written is not value and is_array(semantics, written)
     if not isinstance(value, ast.Call):
         return False
     name = semantics.name(value.func)
@@ -84,7 +87,17 @@ def array_in_list(semantics: Semantics, expression: ast.expr | None, depth: int 
             return _array(semantics, first, depth)
         case ast.List(elts=[]) if isinstance(expression, ast.Name):
             return _array_appended(semantics, expression)
+        case ast.Name() if _is_list_of_arrays(semantics, value):
+            return value
     return None
+
+
+def _is_list_of_arrays(semantics: Semantics, name: ast.Name) -> bool:
+    """Whether an annotation says so: ``rows: list[np.ndarray]``."""
+    kind = semantics.kind(name)
+    if kind is None or kind.what is not What.LIST or not isinstance(kind.node, ast.Subscript):
+        return False
+    return semantics.is_named(kind.node.slice, "numpy.ndarray")
 
 
 def _array(semantics: Semantics, element: ast.expr, depth: int) -> ast.expr | None:

@@ -78,7 +78,8 @@ def _of_call(semantics: Semantics, call: ast.Call, depth: int) -> Sizes | None:
     sizes = sizes_of(semantics, operand, depth + 1)
     given = arguments_after(semantics, call)
     if operation in _BROADCASTING and not all(_is_number(semantics, item) for item in _values(call, given)):
-        return None
+        is_pair = len(given) == 1 and not call.keywords
+        return _broadcast(semantics, operand, given[0], depth) if is_pair else None
     if operation in _LIKE or is_elementwise(operation, call):
         return sizes
     if operation == "repeat":

@@ -69,7 +69,7 @@ class TensorCopyConstruct(Rule):
         kind = unit.semantics.kind(data)
         if data is None or kind is None or not kind.is_tensor or not kind.proven:
             return
-        only_annotated = kind.evidence == "annotated" and isinstance(data, ast.Name)
+        only_annotated = kind.evidence == "annotated" and isinstance(data, ast.Name | ast.Subscript)
         if _is_type_tested(data, unit) or (only_annotated and not _is_used_as_tensor(data, unit)):
             return
         if is_stated(call, _FOR_OLD_RELEASES):
