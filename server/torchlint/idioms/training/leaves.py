@@ -162,8 +162,30 @@ def _of_attribute(semantics: Semantics, target: ast.Attribute) -> Leaf | None:
         found = [_created(semantics, write.value, False) for write in writes if isinstance(write.value, ast.Call)]
         return found[0] if None not in found and not may_freeze(semantics) else None
     base = semantics.kind(target.value)
+    if base is None and target.attr in ("weight", "bias"):
+        asked = _asked_for_layer(semantics, target)
+        return Leaf(asked, "a layer with parameters, as asked here") if asked and not may_freeze(semantics) else None
     built = base.node if base is not None and base.proven and base.what is What.MODULE else None
     if base is None or not isinstance(built, ast.Call) or target.attr not in ("weight", "bias"):
         return None
     layer = base.origin in _LAYERS and semantics.name(built.func) == base.origin
     return Leaf(built, "a parameter of this layer") if layer and not may_freeze(semantics) else None
+
+
+def _asked_for_layer(semantics: Semantics, target: ast.Attribute) -> ast.Call | None:
+    """The test around ``m.weight`` that lets only layers with parameters pass: ``if isinstance(m, nn.Linear):``."""
+    child: ast.AST = target
+    current = parent_of(target)
+    while current is not None and not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(current, ast.If) and child in current.body:
+            tests = current.test.values if isinstance(current.test, ast.BoolOp) else [current.test]
+            alternative = isinstance(current.test, ast.BoolOp) and isinstance(current.test.op, ast.Or)
+            for test in tests if not alternative else ():
+                match test:
+                    case ast.Call(func=ast.Name(id="isinstance"), args=[asked, given]):
+                        classes = given.elts if isinstance(given, ast.Tuple) else [given]
+                        is_layer = all(semantics.name(item) in _LAYERS for item in classes)
+                        if is_layer and ast.unparse(asked) == ast.unparse(target.value):
+                            return test
+        child, current = current, parent_of(current)
+    return None

@@ -136,11 +136,25 @@ def _raises(unit: Unit, change: ast.AST, leaf: Leaf) -> bool:
     ):
         return True
     holder = enclosing_class(function)
+    applied = [call for call in unit.semantics.module.calls_of("apply") if _applies(call, function, unit)]
     if holder is None:
-        return False
+        return bool(applied) and all(is_recorded(unit.semantics, call) for call in applied)
     if function.name == "step":
         return "torch.optim.Optimizer" in unit.semantics.ancestors(holder)
-    return function in ClassView(unit.semantics, holder).called_from("__init__")
+    setup = ClassView(unit.semantics, holder).called_from("__init__")
+    return function in setup or (bool(applied) and all(enclosing_function(call) in setup for call in applied))
+
+
+def _applies(call: ast.Call, function: ast.AST, unit: Unit) -> bool:
+    """``net.apply(function)`` and ``self.apply(self._function)``."""
+    match call.args:
+        case [ast.Name() as given]:
+            return unit.semantics.local_function(given) is function
+        case [ast.Attribute(value=base, attr=name)]:
+            owner = unit.semantics.class_of_self(base)
+            return owner is not None and unit.semantics.find_method(owner, name) is function
+        case _:
+            return False
 
 
 def _wrap(edit: Editor, change: ast.AST) -> None:
