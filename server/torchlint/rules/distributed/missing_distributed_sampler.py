@@ -13,8 +13,8 @@ from torchlint.idioms.training.vocabulary import training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Loop, actions, walk
-from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments
-from torchlint.semantics.scopes import dotted
+from torchlint.semantics.nodes import enclosing_function, has_unknown_arguments, nodes_within
+from torchlint.semantics.scopes import Binding, dotted
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of
@@ -26,6 +26,7 @@ _WRAPPERS = (
 _WRAPPER_NAMES = frozenset(name.rpartition(".")[2] for name in _WRAPPERS)
 #: Samplers that know nothing of ranks.
 _WHOLE = ("torch.utils.data.RandomSampler", "torch.utils.data.SequentialSampler")
+_DEEPEST = 3
 #: What says that each rank loads its own part, or draws by its own seed.
 _BY_RANK = regex(r"rank|world|shard|replica|node|partition|local|hvd", re.IGNORECASE)
 
@@ -167,7 +168,23 @@ def _is_plain(loader: ast.Call, semantics: Semantics) -> bool:
     if dataset is None or not _is_indexed(loader, dataset, semantics):
         return False
     made = list(constructions(semantics, dataset).calls)
-    return not any(_BY_RANK.search(ast.unparse(item)) for item in (loader, *made))
+    return not any(_depends_on_rank(item, semantics) for item in (loader, *made))
+
+
+def _depends_on_rank(expression: ast.expr, semantics: Semantics, depth: int = 0) -> bool:
+    """Whether an expression, or what its names are bound to, speaks of ranks: ``mine = files[rank::world]``."""
+    if _BY_RANK.search(ast.unparse(expression)):
+        return True
+    if depth >= _DEEPEST:
+        return False
+    return any(
+        definition.kind is Binding.ASSIGNMENT
+        and definition.value is not None
+        and _depends_on_rank(definition.value, semantics, depth + 1)
+        for name in nodes_within(expression, ast.Name)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
+        for definition in semantics.definitions(name)
+    )
 
 
 def _is_for_all(sampler: ast.expr | None, semantics: Semantics) -> bool:
