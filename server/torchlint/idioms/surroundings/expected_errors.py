@@ -19,12 +19,21 @@ def is_expected_to_raise(node: ast.AST) -> bool:
             case ast.Try(body=body, handlers=handlers) if child in body:
                 if any(_catches(handler) for handler in handlers):
                     return True
+        child, holder = holder, parent_of(holder)
+    return is_asserted_to_raise(node)
+
+
+def is_asserted_to_raise(node: ast.AST) -> bool:
+    """Whether a test expects the error that a node raises: ``with pytest.raises(...)``, ``assertRaises(..., f)``."""
+    holder = parent_of(node)
+    while holder is not None:
+        match holder:
             case ast.With(items=items) | ast.AsyncWith(items=items):
                 if any(_expects(item.context_expr) for item in items):
                     return True
             case ast.Call() if _expects(holder):
                 return True
-        child, holder = holder, parent_of(holder)
+        holder = parent_of(holder)
     return False
 
 

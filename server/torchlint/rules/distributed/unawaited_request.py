@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchlint import torch_api
-from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.surroundings.expected_errors import is_asserted_to_raise
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call
 from torchlint.semantics.nodes import argument, enclosing_function, nodes_within
 from torchlint.semantics.unit import Unit
@@ -76,7 +76,7 @@ class UnawaitedRequest(Rule):
             given = argument(call, torch_api.positional_index(name, "async_op"), "async_op")
             if given is None or unit.semantics.literal(given) is not True:
                 return
-        if not _is_dropped(call, unit) or _is_waited_for_otherwise(call, unit) or is_expected_to_raise(call):
+        if not _is_dropped(call, unit) or _is_waited_for_otherwise(call, unit) or is_asserted_to_raise(call):
             return
         shown = f"`{short}`" if short in _ALWAYS else f"`{short}(..., async_op=True)`"
         yield self.found(call, f"Nothing waits for the request of {shown}: its tensors may be used too early.")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from torchlint.finding import Severity
-from torchlint.idioms.surroundings.expected_errors import is_expected_to_raise
+from torchlint.idioms.surroundings.expected_errors import is_asserted_to_raise
 from torchlint.idioms.surroundings.stated import comments_at
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_method
@@ -97,7 +97,7 @@ class IgnoredIncompatibleKeys(Rule):
         if strict is None or semantics.literal(strict) is not False or not _is_module(call, semantics):
             return
         function = enclosing_function(call)
-        if (function is not None and function.name == "load_state_dict") or is_expected_to_raise(call):
+        if (function is not None and function.name == "load_state_dict") or is_asserted_to_raise(call):
             return
         state = argument(call, 0, "state_dict")
         if (

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.surroundings.expected_errors import is_asserted_to_raise
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
 from torchlint.semantics.kinds import What
 from torchlint.semantics.literals import literal_of
@@ -64,7 +65,7 @@ class LoadStateDictArgument(Rule):
     def check(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         assert isinstance(call.func, ast.Attribute)
         state = argument(call, 0, "state_dict")
-        if state is None or not _has_torchs_own(call.func, unit):
+        if state is None or not _has_torchs_own(call.func, unit) or is_asserted_to_raise(call):
             return
         shown = ast.unparse(state).replace("'", '"')
         if _is_path(state, unit):
