@@ -18,6 +18,7 @@ _EMPTY = frozenset(("torch.empty", "torch.empty_like", "torch.empty_strided", "t
 _TYPES = frozenset(("torch.Tensor", "torch.FloatTensor", "torch.DoubleTensor", "torch.HalfTensor"))
 _TYPES_OF_CUDA = frozenset(("torch.cuda.FloatTensor", "torch.cuda.DoubleTensor", "torch.cuda.HalfTensor"))
 #: Methods that leave what they are called on as it is, but for its form.
+_ASKING = frozenset("shape size dim ndim numel device dtype is_cuda".split())
 _KEEPING = frozenset("requires_grad_ to cuda cpu float double half contiguous view reshape squeeze unsqueeze t".split())
 #: Ways of a class to reach parameters without their names.
 _REACHING = frozenset(
@@ -134,9 +135,17 @@ def _may_fill(method: FunctionNode, name: str, made: ast.Call, view: ClassView) 
         if node.attr in ("_parameters", "__dict__"):
             return True
         read = node.attr == name and isinstance(node.ctx, ast.Load) and not contains(made, node)
-        if read and (not running or _is_changed(node)) and not _is_of_layer(node, view.semantics):
+        if read and (not running or _is_changed(node)) and not _is_of_layer(node, view.semantics) and not _asks(node):
             return True
     return False
+
+
+def _asks(use: ast.Attribute) -> bool:
+    """Whether a use only asks what a tensor is like: ``self.weight.shape``, ``torch.empty_like(self.weight)``."""
+    holder = parent_of(use)
+    if isinstance(holder, ast.Call) and use in holder.args:
+        return last_name(holder.func).endswith("_like")
+    return isinstance(holder, ast.Attribute) and holder.attr in _ASKING
 
 
 def _is_changed(use: ast.Attribute) -> bool:
