@@ -247,9 +247,28 @@ def log_of_probabilities(semantics: Semantics, expression: ast.expr) -> bool:
 def categorical_entropy(semantics: Semantics, product: ast.BinOp) -> bool:
     """Whether a product is the inner part of ``-(p * log(p)).sum()``."""
     parts = factors(product)
-    if len(parts) != 2 or not _is_negated_sum(product):
+    if len(parts) != 2 or _around(product) != (True, True):
         return False
     return any(_is_log_of(semantics, logarithm, value) for value, logarithm in (parts, parts[::-1]))
+
+
+def categorical_divergence(semantics: Semantics, product: ast.BinOp) -> bool:
+    """Whether a product is the inner part of ``(p * (log(p) - log(q))).sum()``, or of ``(p * log(p / q)).sum()``."""
+    parts = factors(product)
+    summed, negated = _around(product)
+    if len(parts) != 2 or not summed or negated:
+        return False
+    for value, other in (parts, parts[::-1]):
+        match terms(other):
+            case [(1, one), (-1, second)]:
+                subtracted = semantics.value_of(second) or second
+                is_log = applied(semantics, subtracted, "log") or log_of_probabilities(semantics, second)
+                if is_log and _is_log_of(semantics, one, value):
+                    return True
+        match applied(semantics, other, "log"):
+            case ast.BinOp(left=left, op=ast.Div()) if same(without_epsilon(left), value):
+                return True
+    return False
 
 
 def _is_log_of(semantics: Semantics, logarithm: ast.expr, value: ast.expr) -> bool:
@@ -271,8 +290,8 @@ def _is_log_of(semantics: Semantics, logarithm: ast.expr, value: ast.expr) -> bo
     return logits is not None and others is not None and same(logits, others)
 
 
-def _is_negated_sum(product: ast.expr) -> bool:
-    """Whether a product is summed and negated by what stands around it."""
+def _around(product: ast.expr) -> tuple[bool, bool]:
+    """Whether a product is summed, and whether it is negated, by what stands around it."""
     summed = negated = False
     node: ast.AST = product
     holder = parent_of(product)
@@ -289,4 +308,4 @@ def _is_negated_sum(product: ast.expr) -> bool:
                 value = literal_of(other)
                 negated = negated or (isinstance(value, int | float) and value < 0)
         node, holder = holder, parent_of(holder)
-    return summed and negated
+    return summed, negated

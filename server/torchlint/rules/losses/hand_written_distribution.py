@@ -8,6 +8,7 @@ from torchlint.idioms.values.dataflow import last_operations
 from torchlint.idioms.values.densities import (
     GaussianSample,
     StandardKl,
+    categorical_divergence,
     categorical_entropy,
     gaussian_entropy,
     gaussian_log_density,
@@ -115,7 +116,9 @@ class HandWrittenDistribution(Rule):
     def _gather(
         self, call: ast.Call, log_probabilities: ast.expr | None, index: ast.expr | None, unit: Unit
     ) -> Iterator[Diagnosis]:
-        if log_probabilities is None or index is None or not log_of_probabilities(unit.semantics, log_probabilities):
+        if log_probabilities is None or index is None:
+            return
+        if not log_of_probabilities(unit.semantics, log_probabilities) and not _is_in_log(call, unit):
             return
         samples = last_operations(unit.semantics, index)
         if not samples or any(sample.name not in _SAMPLES for sample in samples):
@@ -141,6 +144,14 @@ class HandWrittenDistribution(Rule):
                     "`torch.distributions.Bernoulli` has its `log_prob` and `entropy` too."
                 )
                 yield self.found(node, message)
+
+
+def _is_in_log(call: ast.Call, unit: Unit) -> bool:
+    """Whether the logarithm is taken of what was gathered: ``torch.log(p.gather(1, action))``."""
+    holder = parent_of(call)
+    if isinstance(holder, ast.Attribute):
+        holder = parent_of(holder)
+    return isinstance(holder, ast.expr) and applied(unit.semantics, holder, "log") is call
 
 
 _Found = tuple[str, list[FixPlan]]
@@ -181,6 +192,11 @@ def _sum(node: ast.expr, unit: Unit) -> _Found | None:
 
 
 def _product(node: ast.BinOp, unit: Unit) -> _Found | None:
+    if categorical_divergence(unit.semantics, node):
+        return (
+            "This is the KL divergence of two categorical distributions, written by hand: "
+            "`torch.distributions.kl_divergence` computes it."
+        ), []
     if not categorical_entropy(unit.semantics, node):
         return None
     return (
