@@ -8,6 +8,7 @@ from dataclasses import replace
 from torchlint import torch_api
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
+from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.training import modes
 from torchlint.idioms.training.construction import constructions
 from torchlint.idioms.training.frameworks import Duty, owned_duties
@@ -17,7 +18,7 @@ from torchlint.idioms.training.paths import path_when_returned
 from torchlint.idioms.training.vocabulary import Training, training_of
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_flow
-from torchlint.semantics.flow import Action, Loop, Ref, actions
+from torchlint.semantics.flow import Action, Loop, Ref, actions, is_within
 from torchlint.semantics.nodes import enclosing_class, enclosing_function
 from torchlint.semantics.scopes import dotted
 from torchlint.semantics.typestate import Automaton, Violation, violations
@@ -41,6 +42,8 @@ _ON_PURPOSE = regex(
     r"|rollout|collect|warm|discrim|gan|netg|\bg\b|latent|embed|memory_bank|feature_bank|cluster",
     re.IGNORECASE,
 )
+#: What a comment says that wants it.
+_STATED = regex(r"monte.?carlo|mc.?dropout|dropout\b.{0,20}\b(on|active|enabled)\b|uncertaint", re.IGNORECASE)
 #: Functions that evaluate for certain, whatever stands in them; ``test_`` is a unit test.
 _EVALUATES_DATA = regex(r"(^|_)(evaluate|evaluation|validate|validation|eval|val)(_|$)|^test(_(epoch|model|loop))?$")
 
@@ -164,6 +167,8 @@ class MissingEvalMode(Rule):
             return False
         if _ON_PURPOSE.search(f"{modes.names_around(place, root.function)} {module.shown}"):
             return False
+        if is_stated(call.node, _STATED):
+            return False
         if evaluation_loop(found, call, root.function) is not None or _comes_trained(found, module):
             return True
         function = enclosing_function(call.node)
@@ -217,6 +222,10 @@ def _comes_trained(found: Training, module: Ref) -> bool:
     """Whether a flow gives a module trained weights, and does not train it: what runs it then predicts."""
     if found.trains:
         return False
+    for action in found.actions:
+        receiver = action.receiver
+        if action.verb == "train" and receiver is not None and receiver.path and is_within(module.path, receiver.path):
+            return False  # in training mode on purpose: the weights do not learn
     for action in found.actions:
         receiver = action.receiver
         path = receiver.path if receiver is not None and action.verb == "load_state_dict" else ""
