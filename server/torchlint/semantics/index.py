@@ -46,10 +46,6 @@ class PartIndex:
     called: set[str] = field(default_factory=set)
     #: Names that are assigned from a name or attribute (``ce = F.cross_entropy``): other names for something.
     aliases: set[str] = field(default_factory=set)
-    #: All nodes, each before what is inside it. ``_order`` of a node is its place here.
-    _flat: list[ast.AST] = field(default_factory=list)
-    #: For each node the place behind the last node inside it; made when it is first asked for.
-    _ends: list[int] = field(default_factory=list)
     #: The places of the nodes of each type that was searched.
     _places: dict[type[ast.AST], list[int]] = field(default_factory=dict)
 
@@ -75,18 +71,7 @@ class PartIndex:
 
     def extent(self, root: ast.AST) -> tuple[int, int]:
         """The places of a node and of what is inside it: the first, and the one behind the last."""
-        flat, ends = self._flat, self._ends
-        if not ends:
-            ends += range(1, len(flat) + 1)
-            # A member of a class has its header for a parent, which is in another part.
-            tops = {self.place(statement) for statement in self.part.body}
-            for place in range(len(flat) - 1, -1, -1):
-                if place not in tops:
-                    holder: int = flat[place]._parent._order  # type: ignore[attr-defined]
-                    if ends[holder] < ends[place]:
-                        ends[holder] = ends[place]
-        start: int = root._order  # type: ignore[attr-defined]
-        return start, ends[start]
+        return self.place(root), self.place(_last_inside(root)) + 1
 
     def all(self, node_type: type[_NodeT], *others: type[_NodeT]) -> Sequence[_NodeT]:
         """The nodes of some exact types, in the order of the source for each type."""
@@ -193,6 +178,26 @@ def children_of(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def _last_inside(node: ast.AST) -> ast.AST:
+    """The last node inside a node in the order of the source; the node itself where nothing is inside."""
+    while (child := _last_child(node)) is not None:
+        node = child
+    return node
+
+
+def _last_child(node: ast.AST) -> ast.AST | None:
+    attributes = node.__dict__
+    for name in _child_fields(node.__class__):
+        value = attributes[name]
+        if value.__class__ is list:
+            for item in reversed(value):
+                if item is not None:
+                    return cast("ast.AST", item)
+        elif value is not None:
+            return cast("ast.AST", value)
+    return None
+
+
 def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
     """The fields of a type that hold nodes worth visiting, or lists of them, last first."""
     fields = _CHILD_FIELDS.get(node_type)
@@ -207,7 +212,7 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
 def _index(part: Part) -> PartIndex:
     top = Scope(None, None, part, of_member=part.kind == "member")
     index = PartIndex(part, top)
-    nodes, flat = index.nodes, index._flat
+    nodes = index.nodes
     lead = PARSED_BEHIND[part.kind]
     #: A part that was parsed with the whole text counts its rows as if it had been parsed by itself.
     shift = part.lead - lead
@@ -217,13 +222,12 @@ def _index(part: Part) -> PartIndex:
     for statement in reversed(part.body):
         statement._scope = top  # type: ignore[attr-defined]
         stack.append(statement)
-    pop, push, add, place = stack.pop, stack.append, flat.append, 0
+    pop, push, place = stack.pop, stack.append, 0
     while stack:
         node = pop()
         attributes = node.__dict__
         attributes["_order"] = place
         place += 1
-        add(node)
         try:
             record, enter, fields, placed = plans[node.__class__]
         except KeyError:

@@ -197,6 +197,8 @@ class Semantics:
     def _local(self, expression: ast.expr | None, kind: Binding) -> ast.AST | None:
         if not isinstance(expression, ast.Name):
             return None
+        if not any(definition.kind is kind for definition in self.bindings(expression)):
+            return None  # asked before paths are followed: most names are of something else
         definitions = self.definitions(expression)
         last = definitions[-1] if definitions else None
         if last is None or any(definition.kind is not kind for definition in definitions):

@@ -50,8 +50,10 @@ def may_be_container(value: ast.expr | None, semantics: Semantics, depth: int = 
             return True
         case ast.Call(func=ast.Name(id="list" | "tuple" | "dict")):
             return True
-        case ast.Call():
+        case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)) if not called[:1].isupper():
             return semantics.is_named(value.func, *_DICTS, _DEQUE) or _called(value, semantics) is not None
+        case ast.Call(func=function):
+            return last_name(function) == "OrderedDict"
         case ast.BinOp(op=ast.Add() | ast.Mult(), left=one, right=other) | ast.IfExp(body=one, orelse=other):
             return depth > _DEEPEST or any(may_be_container(side, semantics, depth + 1) for side in (one, other))
         case ast.Name():

@@ -36,6 +36,7 @@ _CONSUMERS = frozenset(
         "collections.OrderedDict",
     )
 )
+_CHAINS = frozenset(("chain", "from_iterable"))
 _DEEPEST = 3
 
 
@@ -79,7 +80,7 @@ def _may_iterate(semantics: Semantics, value: ast.expr) -> bool:
                 return True
             if function.id in semantics.module.names_leading_to(_ITERATORS):
                 return semantics.local_function(function) is not None
-            return semantics.is_named(function, "itertools.chain", "itertools.chain.from_iterable")
+            return function.id in semantics.module.imported_from(_CHAINS)
         case ast.Call(func=ast.Attribute(value=base, attr=name)):
             if name in _ITERATORS or name in _PARTS or name in ("chain", "from_iterable"):
                 return True

@@ -25,9 +25,10 @@ def whole_number(expression: ast.expr | None, semantics: Semantics, depth: int =
             first, second = whole_number(left, semantics, depth + 1), whole_number(right, semantics, depth + 1)
             return _calculated(first, op, second) if first is not None and second is not None else None
         case ast.Name():
+            if [item.kind for item in semantics.bindings(expression)] != [Binding.ASSIGNMENT]:
+                return None
             found = semantics.value_of(expression)
-            once = len(semantics.bindings(expression)) == 1
-            return whole_number(found, semantics, depth + 1) if once and found is not expression else None
+            return whole_number(found, semantics, depth + 1) if found is not expression else None
         case ast.Attribute(value=owner, attr=name):
             return _attribute_number(semantics.class_of_self(owner), name, semantics, depth)
         case _:

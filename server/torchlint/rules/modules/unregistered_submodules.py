@@ -164,6 +164,8 @@ def _is_taken_apart(containers: list[PlainContainer], view: ClassView) -> bool:
 def _is_registered(container: PlainContainer, view: ClassView) -> bool:
     """Whether a class registers modules under names that it makes up, and what it registers may be of the container:
     in a loop over it, or anything that is not known to be something else."""
+    if not view.semantics.module.mentions_any_call(_REGISTERS):
+        return False
     names = {container.name, *(name.id for name in [container.write.value] if isinstance(name, ast.Name))}
     for method in view.methods:
         for call in nodes_within(method, ast.Call):

@@ -11,7 +11,7 @@ from torchlint.idioms.values.tensor_sizes import Sizes, is_elementwise, sizes_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_builtin, on_node
 from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import has_unknown_arguments
+from torchlint.semantics.nodes import default_of, has_unknown_arguments
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
@@ -20,6 +20,7 @@ from torchlint.syntax import parent_of
 _DEEPEST = 8
 #: Layers that give a tuple, which is true.
 _GIVE_TUPLES = frozenset(f"torch.nn.{name}" for name in "RNN LSTM GRU LSTMCell MultiheadAttention".split())
+_PLAIN_TYPES = frozenset({"int", "float", "bool", "str"})
 _IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 _COUNTS = frozenset("size dim numel item tolist".split())
@@ -211,7 +212,9 @@ def _may_be_tensor(semantics: Semantics, expression: ast.expr | None, depth: int
     value is followed along the paths of a function."""
     match expression:
         case ast.Compare(left=left, comparators=[right], ops=[operator]):
-            return not isinstance(operator, _IDENTITY) and not (_is_no_tensor(left) or _is_no_tensor(right))
+            if isinstance(operator, _IDENTITY) or _is_no_tensor(left) or _is_no_tensor(right):
+                return False
+            return depth > _DEEPEST or any(_may_be_tensor(semantics, side, depth + 1) for side in (left, right))
         case ast.Name():
             return any(_may_bind_tensor(semantics, item, depth) for item in semantics.bindings(expression))
         case ast.Call(func=ast.Name(id=called)):
@@ -227,7 +230,9 @@ def _may_be_tensor(semantics: Semantics, expression: ast.expr | None, depth: int
 def _may_bind_tensor(semantics: Semantics, binding: Definition, depth: int) -> bool:
     match binding.kind:
         case Binding.PARAMETER:
-            return not _is_switch(binding)
+            return not _is_setting(binding.node)
+        case Binding.LOOP | Binding.COMPREHENSION:
+            return not _counts(binding.value, binding.path)
         case Binding.ASSIGNMENT if not binding.path and depth < _DEEPEST:
             return _may_be_tensor(semantics, binding.value, depth + 1)
         case Binding.AUGMENTED | Binding.IMPORT | Binding.CLASS | Binding.FUNCTION:
@@ -251,18 +256,25 @@ def _is_no_tensor(expression: ast.expr) -> bool:
             return False
 
 
-def _is_switch(definition: Definition) -> bool:
-    """Whether a name is a parameter whose default is a truth value or a text."""
-    parameter, arguments = definition.node, parent_of(definition.node)
-    if not isinstance(parameter, ast.arg) or not isinstance(arguments, ast.arguments):
+def _is_setting(parameter: ast.AST) -> bool:
+    """Whether a parameter is a number, a text or a truth value, by its annotation or its default."""
+    if not isinstance(parameter, ast.arg):
         return False
-    positional = [*arguments.posonlyargs, *arguments.args][::-1]
-    given = [
-        *zip(positional, arguments.defaults[::-1], strict=False),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    default = next((value for one, value in given if one is parameter), None)
-    return isinstance(default, ast.Constant) and isinstance(default.value, bool | str)
+    if isinstance(parameter.annotation, ast.Name):
+        return parameter.annotation.id in _PLAIN_TYPES
+    default = default_of(parameter)
+    return isinstance(default, ast.Constant) and isinstance(default.value, bool | int | float | str)
+
+
+def _counts(iterable: ast.expr | None, path: tuple[int | None, ...]) -> bool:
+    """Whether a loop over this gives numbers: ``range(n)``, the first of ``enumerate(...)``."""
+    match iterable:
+        case ast.Call(func=ast.Name(id="range")):
+            return not path
+        case ast.Call(func=ast.Name(id="enumerate")):
+            return path[:1] == (0,)
+        case _:
+            return False
 
 
 def _are_several(sizes: Sizes) -> bool:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.idioms.surroundings.fallbacks import in_version_fallback
-from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call, on_class, on_function
-from torchlint.semantics.classes import ClassView
-from torchlint.semantics.scopes import FunctionNode, last_name
+from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_assignment, on_call, on_reference
+from torchlint.semantics.scopes import last_name
 from torchlint.semantics.unit import Unit
+from torchlint.syntax import parent_of
 from torchlint.torch_api import AmpReplacement, amp_replacement
 
 _NAMES = tuple(
@@ -74,16 +74,17 @@ class DeprecatedAmpApi(Rule):
     def check_call(self, call: ast.Call, unit: Unit) -> Iterator[Diagnosis]:
         yield from self._check(call.func, call, unit)
 
-    @on_function()
-    def check_decorators(self, function: FunctionNode, unit: Unit) -> Iterator[Diagnosis]:
-        for decorator in function.decorator_list:
-            if not isinstance(decorator, ast.Call):
-                yield from self._check(decorator, None, unit)
-
-    @on_class()
-    def check_bases(self, view: ClassView, unit: Unit) -> Iterator[Diagnosis]:
-        for base in view.node.bases:
-            yield from self._check(base, None, unit)
+    @on_reference(*_TAILS)
+    def check_decorator_or_base(self, node: ast.expr, unit: Unit) -> Iterator[Diagnosis]:
+        match parent_of(node):
+            case ast.FunctionDef(decorator_list=places) | ast.AsyncFunctionDef(decorator_list=places):
+                pass
+            case ast.ClassDef(bases=places):
+                pass
+            case _:
+                return
+        if node in places:
+            yield from self._check(node, None, unit)
 
     @on_assignment(to=(ast.Name, ast.Attribute), of=(ast.IfExp,))
     def check_choice(self, statement: ast.Assign, unit: Unit) -> Iterator[Diagnosis]:
