@@ -26,9 +26,19 @@ class _Answer:
     value: Any
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Summary:
+    """A value that others depend on by what it is, not by what it read. ``ask`` finds it in any version."""
+
+    key: Hashable
+    ask: Callable[[Any], Any]
+    default: Any
+
+
 @dataclass(eq=False, slots=True)
 class _Frame:
     reads: dict[_Answer, Any] = field(default_factory=dict)
+    summaries: dict[_Summary, Any] = field(default_factory=dict)
     cache: dict[Hashable, Any] = field(default_factory=dict)
     tables: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
@@ -38,6 +48,8 @@ class _Entry:
     value: Any
     #: What it read, and what that gave.
     reads: dict[_Answer, Any]
+    #: The summaries that it asked for, and what they were.
+    summaries: dict[_Summary, Any]
     version: int
 
 
@@ -63,6 +75,7 @@ class Memo:
         self._frames: list[_Frame] = [_Frame()]
         self._running: set[Hashable] = set()
         self._tokens: dict[Hashable, object] = {}
+        self._summaries: dict[Hashable, _Summary] = {}
         self._version = 0
         #: What answers questions about the version that is analysed now.
         self.asked: object = None
@@ -128,6 +141,7 @@ class Memo:
             entry.version = self._version
             if len(self._frames) > 1:
                 self._frames[-1].reads.update(entry.reads)
+                self._frames[-1].summaries.update(entry.summaries)
             kept: _T = entry.value
             return kept
         if key in self._running:
@@ -140,9 +154,32 @@ class Memo:
         finally:
             self._running.discard(key)
             self._frames.pop()
-        self._entries[key] = _Entry(value, frame.reads, self._version)
+        self._entries[key] = _Entry(value, frame.reads, frame.summaries, self._version)
         self._frames[-1].reads.update(frame.reads)
+        self._frames[-1].summaries.update(frame.summaries)
         return value
+
+    def summary(self, key: Hashable, ask: Callable[[Any], _T], default: _T) -> _T:
+        """Like ``get``, for a short answer for which many ask: they are good as long as it is the same, whatever it was
+        made of. ``ask`` is given what answers questions now (``asked``), which may be a later version, and must not
+        come to ask for the same summary. Keys are few: they are kept."""
+        summary = self._summaries.get(key)
+        if summary is None:
+            summary = self._summaries[key] = _Summary(key, ask, default)
+        value: _T = self._value_of(summary)
+        self._frames[-1].summaries[summary] = value
+        return value
+
+    def _value_of(self, summary: _Summary) -> Any:
+        """What a summary is in this version."""
+        entry = self._entries.get(summary.key)
+        if entry is not None and entry.version == self._version:
+            return entry.value
+        self._frames.append(_Frame())  # what it reads is nothing to who asks
+        try:
+            return self.get(summary.key, lambda: summary.ask(self.asked), summary.default)
+        finally:
+            self._frames.pop()
 
     def cached(self, key: Hashable, compute: Callable[[], _T], default: _T) -> _T:
         """Like ``get``, for small values asked for often: kept only while the current value is being computed."""
@@ -175,4 +212,6 @@ class Memo:
             for answer in self._changes[version]:
                 if answer in reads and answer.value != reads[answer]:
                     return False
-        return True
+        if not entry.summaries or entry.version == self._version:
+            return True
+        return all(self._value_of(summary) == value for summary, value in entry.summaries.items())

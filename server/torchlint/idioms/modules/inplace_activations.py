@@ -37,7 +37,7 @@ class InPlace:
 
 def may_work_in_place(semantics: Semantics) -> bool:
     """Whether anything in the file looks as if it worked in place: soon answered, and mostly with no."""
-    return semantics.module.memo.get(("may work in place",), lambda: _may_work_in_place(semantics), False)
+    return semantics.module.memo.summary(("may work in place",), _may_work_in_place, False)
 
 
 def _may_work_in_place(semantics: Semantics) -> bool:

@@ -19,15 +19,15 @@ _TABLES = frozenset(("torch.nn.Embedding", "torch.nn.EmbeddingBag"))
 def may_tell_sizes(semantics: Semantics) -> bool:
     """Whether the file builds two sorts of layers that have sizes, or one with a size that its code shows: asked before
     the layers of classes are looked at."""
+    return semantics.module.memo.summary(("may tell sizes",), _may_tell_sizes, False)
 
-    def compute() -> bool:
-        built = semantics.module.names_called(sized_layers())
-        calls = (call for name in built for call in semantics.module.calls_of(name))
-        given = (value for call in calls for value in (*call.args[:2], *(item.value for item in call.keywords)))
-        renamed = semantics.module.imports_renamed(sized_layers())
-        return renamed or len(built) > 1 or any(whole_number(value, semantics) is not None for value in given)
 
-    return semantics.module.memo.get(("may tell sizes",), compute, False)
+def _may_tell_sizes(semantics: Semantics) -> bool:
+    built = semantics.module.names_called(sized_layers())
+    calls = (call for name in built for call in semantics.module.calls_of(name))
+    given = (value for call in calls for value in (*call.args[:2], *(item.value for item in call.keywords)))
+    renamed = semantics.module.imports_renamed(sized_layers())
+    return renamed or len(built) > 1 or any(whole_number(value, semantics) is not None for value in given)
 
 
 @cache

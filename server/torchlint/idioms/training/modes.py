@@ -175,25 +175,25 @@ def _is_functional_dropout(semantics: Semantics, name: str, call: ast.Call) -> b
 def may_evaluate(semantics: Semantics) -> bool:
     """Whether the file trains, or may run a module where gradients are off: asked before flows are made."""
     module = semantics.module
+    return module.mentions_call("backward") or module.memo.summary(("may evaluate",), _runs_without_grad, False)
 
-    def runs_module() -> bool:
-        seen: set[FunctionNode] = set()
-        return any(_may_be_forward(call, semantics, seen) for call in _calls_without_grad(module))
 
-    return module.mentions_call("backward") or module.memo.get(("may evaluate",), runs_module, False)
+def _runs_without_grad(semantics: Semantics) -> bool:
+    seen: set[FunctionNode] = set()
+    return any(_may_be_forward(call, semantics, seen) for call in _calls_without_grad(semantics.module))
 
 
 def may_switch_to_evaluation(semantics: Semantics) -> bool:
     """Whether anything in the file may put a module into evaluation mode: asked before flows are made."""
     module = semantics.module
-
-    def switches() -> bool:
-        given = (item for call in module.calls_of("train") for item in (*call.args, *_values(call)))
-        return any(semantics.literal(item) is False for item in given)
-
     if module.mentions_call("eval") or module.mentions_call_like(_names_pretrained):
         return True
-    return module.memo.get(("may switch to evaluation",), switches, False)
+    return module.memo.summary(("may switch to evaluation",), _switches_off, False)
+
+
+def _switches_off(semantics: Semantics) -> bool:
+    given = (item for call in semantics.module.calls_of("train") for item in (*call.args, *_values(call)))
+    return any(semantics.literal(item) is False for item in given)
 
 
 def _names_pretrained(name: str) -> bool:
