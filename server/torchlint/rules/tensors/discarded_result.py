@@ -86,17 +86,43 @@ class DiscardedResult(Rule):
                 f"`.{_tail(call.func)}()` returns a new tensor, which is thrown away: only `{_tail(tensor.func)}` "
                 "works in place."
             )
-        target = tensor if listed is None else _only_source(listed)
+        target = _target(tensor, statement, unit) if listed is None else _only_source(listed)
         fixes = []
-        if isinstance(target, ast.Name) or (isinstance(target, ast.Attribute) and target.attr != "data"):
+        if isinstance(target, ast.Name | str) or (isinstance(target, ast.Attribute) and target.attr != "data"):
+            written = target if isinstance(target, str) else ast.unparse(target)
             fixes = [
                 FixPlan(
-                    f"Assign the result to `{_short(target)}`",
+                    f"Assign the result to `{written}`",
                     "unsafe",
-                    lambda edit: edit.insert_before(statement.value, f"{edit.source(target)} = "),
+                    lambda edit: edit.insert_before(statement.value, f"{written} = "),
                 )
             ]
         yield self.found(call, message, fixes=fixes)
+
+
+def _target(tensor: ast.expr, statement: ast.Expr, unit: Unit) -> ast.expr | str | None:
+    """What the result is to be assigned to: the tensor itself, but for the variable of a loop that does no more with it
+    the place that it was taken from (``batch[key]`` of ``for key, value in batch.items()``; None: no such place)."""
+    if not isinstance(tensor, ast.Name):
+        return tensor
+    definitions = unit.semantics.definitions(tensor)
+    loop = definitions[0].node if len(definitions) == 1 else None
+    if not isinstance(loop, ast.For):
+        return tensor
+    end = statement.end_lineno or statement.lineno
+    names = (node for node in nodes_within(loop, ast.Name) if isinstance(node, ast.Name))
+    if any(node.id == tensor.id and node.lineno > end for node in names):
+        return tensor
+    match loop:
+        case ast.For(
+            target=ast.Tuple(elts=[ast.Name(id=key), ast.Name(id=value)]),
+            iter=ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as mapping, attr="items"), args=[]),
+        ) if value == tensor.id:
+            return f"{ast.unparse(mapping)}[{key}]"
+        case ast.For(target=ast.Name()):
+            return None
+        case _:
+            return tensor
 
 
 def _only_source(comprehension: ast.ListComp) -> ast.expr | None:
