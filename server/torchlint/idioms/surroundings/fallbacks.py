@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 
 from torchlint.regex import regex
+from torchlint.semantics.literals import literal_of
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
+from torchlint.torch_api import tensor_method
 
 #: What an absent module, name or parameter raises.
 _ABSENCE = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "Exception", "NameError"))
@@ -20,6 +22,8 @@ _VERSION_NAME = regex(
 )
 _ATTRIBUTE_PROBES = frozenset(("hasattr", "getattr"))
 _PROBES = frozenset(("find_spec", "signature")) | _ATTRIBUTE_PROBES
+#: Methods of modules and schedulers that came with some release begin so.
+_METHODS_OF_TORCH = ("register_", "get_last_lr", "set_extra_state", "get_parameter", "get_buffer")
 _DEEPEST = 3
 
 
@@ -64,8 +68,7 @@ def is_version_test(semantics: Semantics, test: ast.expr, depth: int = 0) -> boo
             case ast.Constant(value=str(text)) if _VERSION_TEXT.match(text):
                 return True
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _PROBES:
-                # `self.amp = getattr(args, "amp", False)` asks for an option.
-                if depth == 0 or name not in _ATTRIBUTE_PROBES or (node.args and semantics.names(node.args[0])):
+                if name not in _ATTRIBUTE_PROBES or _probes_library(semantics, node):
                     return True
             case ast.Name(id=name) | ast.Attribute(attr=name) if _VERSION_NAME.search(name):
                 return True
@@ -82,6 +85,15 @@ def is_version_test(semantics: Semantics, test: ast.expr, depth: int = 0) -> boo
                 if any(is_version_test(semantics, value, depth + 1) for value in returned):
                     return True
     return False
+
+
+def _probes_library(semantics: Semantics, probe: ast.Call) -> bool:
+    """Whether `hasattr` asks what a library has, not what an object of the project has (``hasattr(layer, "weight")``,
+    ``getattr(args, "amp", False)``): it is given something imported, or the name of a method of torch."""
+    if len(probe.args) < 2 or semantics.names(probe.args[0]):
+        return True
+    asked = literal_of(probe.args[1])
+    return not isinstance(asked, str) or tensor_method(asked) is not None or asked.startswith(_METHODS_OF_TORCH)
 
 
 def _bound_to(semantics: Semantics, node: ast.Name | ast.Attribute) -> Iterator[tuple[ast.AST, ast.expr]]:
