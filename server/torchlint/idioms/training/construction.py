@@ -143,6 +143,8 @@ def attribute_keeping(semantics: Semantics, parameter: str, function: FunctionNo
     for attribute in semantics.module.attributes(owner):
         writes = semantics.module.attribute_writes(owner, attribute)
         value = writes[0].value if len(writes) == 1 else None
+        if value is not None and writes[0].path:
+            value = element_of(value, writes[0].path)  # ``self.net, self.head = net, head``
         if isinstance(value, ast.Name) and value.id == parameter and enclosing_function(value) is function:
             return attribute
     return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from torchlint.idioms.training.paths import assigned_to, path_at_root
 from torchlint.idioms.training.vocabulary import Training
 from torchlint.semantics.flow import Action, actions
-from torchlint.semantics.nodes import argument
+from torchlint.semantics.nodes import argument, element_of
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.unit import flow_of
 
@@ -59,10 +59,11 @@ def _given(found: Training, making: Action, call: ast.Call, constructor: Functio
 def _kept(
     found: Training, node: ast.ClassDef, constructor: FunctionNode, given: dict[str, list[str]]
 ) -> dict[str, list[str]]:
-    """The paths of what a constructor keeps, by attribute: ``self.net = net``."""
+    """The paths of what a constructor keeps, by attribute: ``self.net = net``, ``self.net, self.lr = net, lr``."""
     paths: dict[str, list[str]] = {}
     for attribute in found.semantics.module.attributes(node):
         for write in found.semantics.module.attribute_writes(node, attribute):
-            if isinstance(write.value, ast.Name) and write.value.id in given:
-                paths[attribute] = given[write.value.id]
+            value = element_of(write.value, write.path) if write.value is not None and write.path else write.value
+            if isinstance(value, ast.Name) and value.id in given:
+                paths[attribute] = given[value.id]
     return paths

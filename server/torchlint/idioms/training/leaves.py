@@ -7,7 +7,7 @@ import ast
 from torchlint.frozen import dataclass
 from torchlint.idioms.training.in_place import changes_in_place
 from torchlint.semantics.kinds import What
-from torchlint.semantics.nodes import enclosing_class, enclosing_function, nodes_within
+from torchlint.semantics.nodes import element_of, enclosing_class, enclosing_function, nodes_within
 from torchlint.semantics.scopes import Binding, Definition
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -157,9 +157,10 @@ def _of_attribute(semantics: Semantics, target: ast.Attribute) -> Leaf | None:
     owner = semantics.class_of_self(target.value)
     if owner is not None:
         writes = semantics.module.attribute_writes(owner, target.attr)
-        if not writes or any(write.path or not isinstance(write.value, ast.Call) for write in writes):
+        values = [element_of(w.value, w.path) if w.value is not None and w.path else w.value for w in writes]
+        if not writes or not all(isinstance(value, ast.Call) for value in values):
             return None
-        found = [_created(semantics, write.value, False) for write in writes if isinstance(write.value, ast.Call)]
+        found = [_created(semantics, value, False) for value in values if isinstance(value, ast.Call)]
         return found[0] if None not in found and not may_freeze(semantics) else None
     base = semantics.kind(target.value)
     if base is None and target.attr in ("weight", "bias"):

@@ -18,7 +18,7 @@ from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_class, on_flow
 from torchlint.semantics.classes import ClassView
 from torchlint.semantics.flow import Action, Loop, is_within
-from torchlint.semantics.nodes import enclosing_function, nodes_within
+from torchlint.semantics.nodes import element_of, enclosing_function, nodes_within
 from torchlint.semantics.scopes import AttributeWrite, FunctionNode
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
@@ -153,9 +153,11 @@ def _pretrained_parts(view: ClassView, depth: int = 0) -> Iterator[tuple[str, Cl
     semantics = view.semantics
     for attribute in view.attributes:
         writes = view.writes(attribute)
-        if len(writes) != 1 or writes[0].value is None or writes[0].path:
+        if len(writes) != 1 or writes[0].value is None:
             continue
-        value = writes[0].value
+        value = element_of(writes[0].value, writes[0].path) if writes[0].path else writes[0].value
+        if value is None:
+            continue
         kind = semantics.kind(value)
         if kind is None or not kind.is_module:
             continue
