@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from torchlint.idioms.modules.member_lists import members_of_call
 from torchlint.idioms.values.dataflow import Operation, shaping_operations
 from torchlint.idioms.values.single_outputs import construction_of
 from torchlint.semantics.kinds import Kind
@@ -46,7 +47,7 @@ def single_value_norms(semantics: Semantics, kind: Kind, depth: int = 0) -> Iter
     elif kind.class_node is not None:
         yield from _of_class(semantics, kind.class_node, depth)
     elif kind.origin == "torch.nn.Sequential" and isinstance(kind.node, ast.Call):
-        yield from _of_members(semantics, kind.node.args, "")
+        yield from _of_members(semantics, members_of_call(kind.node, semantics), "")
 
 
 def _of_class(semantics: Semantics, node: ast.ClassDef, depth: int) -> Iterator[ast.Call]:
@@ -90,10 +91,12 @@ def _of_forward(semantics: Semantics, forward: FunctionNode) -> Iterator[ast.Cal
             if _state_of(semantics, call.args[0], 0) == (_FLAT if kind.origin == _NORMS[0] else _POINT):
                 yield kind.node
         elif kind.origin == "torch.nn.Sequential":
-            yield from _of_members(semantics, kind.node.args, _state_of(semantics, call.args[0], 0))
+            yield from _of_members(
+                semantics, members_of_call(kind.node, semantics), _state_of(semantics, call.args[0], 0)
+            )
 
 
-def _of_members(semantics: Semantics, members: Sequence[ast.expr], state: str) -> Iterator[ast.Call]:
+def _of_members(semantics: Semantics, members: Sequence[ast.expr | None], state: str) -> Iterator[ast.Call]:
     for layer in members:
         made = semantics.value_of(layer)
         name = semantics.name(made.func) if isinstance(made, ast.Call) else ""
