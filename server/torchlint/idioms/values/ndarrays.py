@@ -73,11 +73,11 @@ def _is_sequence(semantics: Semantics, expression: ast.expr) -> bool:
 
 
 def array_in_list(semantics: Semantics, expression: ast.expr | None, depth: int = 0) -> ast.expr | None:
-    """The first of the arrays of which a list or tuple, or the lists in it, consist; None unless it is a list of two or
-    more arrays."""
+    """The first of the arrays of which a list or tuple, or the lists in it, consist; else None. One array in a list is
+    read number by number too (torch 2.13 warns)."""
     value = origin_of(semantics, expression)
     match value:
-        case ast.List(elts=[first, _, *_]) | ast.Tuple(elts=[first, _, *_]):
+        case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
             return _array(semantics, first, depth)
         case ast.ListComp(elt=element):
             return _array(semantics, element, depth)
