@@ -22,7 +22,15 @@ from torchlint.idioms.values.invariants import loops_around
 from torchlint.regex import regex
 from torchlint.rules.base import Diagnosis, Level, Rule, on_flow
 from torchlint.semantics.flow import Action, Attempt, Branch, Flow, Loop, children, walk
-from torchlint.semantics.nodes import argument, begins_before, contains, enclosing_function, nodes_within, statement_of
+from torchlint.semantics.nodes import (
+    argument,
+    begins_before,
+    contains,
+    enclosing_function,
+    nodes_within,
+    position_of,
+    statement_of,
+)
 from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Root, Unit
 from torchlint.syntax import parent_of, part_of
@@ -181,7 +189,10 @@ def _reads(loop: Loop, semantics: Semantics) -> Iterator[_Read]:
     for node, site in _read_otherwise(loop.node, semantics):
         if not any(contains(node, other) for other in found if part_of(other) is part_of(node)):
             places.append(_Read(node, _runs_before(node, site, steps[last].node, loop.node)))
-    yield from sorted(places, key=lambda read: not read.early)
+    beside = part_of(loop.node)
+    yield from sorted(
+        places, key=lambda read: (not read.early, part_of(read.node) is not beside, position_of(read.node))
+    )
 
 
 def _runs_before(node: ast.expr, site: ast.AST, backward: ast.AST, loop: ast.AST) -> bool:
