@@ -90,6 +90,11 @@ def _is_dtype(expression: ast.expr, semantics: Semantics) -> bool:
     return is_named or (isinstance(expression, ast.Attribute) and expression.attr == "dtype")
 
 
+def _is_dtype_of(dtype: ast.expr | None, tensor: ast.expr | None) -> bool:
+    """Whether a dtype is ``x.dtype`` of this ``x``."""
+    return isinstance(dtype, ast.Attribute) and tensor is not None and ast.dump(dtype.value) == ast.dump(tensor)
+
+
 def means_the_same(factory: ast.Call, conversion: Conversion, semantics: Semantics) -> bool:
     """Whether the factory, given the dtype, makes what the conversion gives, up to rounding."""
     facts = factory_facts(semantics.name(factory.func))
@@ -98,6 +103,8 @@ def means_the_same(factory: ast.Call, conversion: Conversion, semantics: Semanti
     given = {item.arg: item.value for item in factory.keywords}
     if None in given or any(name in given for name in _MAKES_A_DIFFERENCE):
         return False
+    if facts.like and _is_dtype_of(conversion.argument, argument(factory, 0, "input")):
+        return False  # it has that dtype already
     gradient = given.get("requires_grad")
     if gradient is not None and semantics.literal(gradient) is not False:
         return False
