@@ -220,8 +220,10 @@ class MissingEvalMode(Rule):
 
 def _comes_trained(found: Training, module: Ref) -> bool:
     """Whether a flow gives a module trained weights, and does not train it: what runs it then predicts."""
-    if found.trains:
-        return False
+    function, semantics = found.root.function, found.semantics
+    owner = enclosing_class(function) if function is not None and module.path.startswith("self.") else None
+    if found.trains or (owner is not None and (semantics.is_module_class(owner) or semantics.has_unknown_base(owner))):
+        return False  # the mode of a part of another module is set by whoever has that
     for action in found.actions:
         receiver = action.receiver
         if action.verb == "train" and receiver is not None and receiver.path and is_within(module.path, receiver.path):
@@ -231,7 +233,7 @@ def _comes_trained(found: Training, module: Ref) -> bool:
         path = receiver.path if receiver is not None and action.verb == "load_state_dict" else ""
         if path and module.path in (path, path_when_returned(found, action, path)):
             return True
-    facts = found.semantics.module
+    facts = semantics.module
     if module.path.startswith("self.") and not facts.mentions_call("backward"):
         loaded = {dotted(call.func) for call in facts.calls_of("load_state_dict")}
         return f"{module.path}.load_state_dict" in loaded
