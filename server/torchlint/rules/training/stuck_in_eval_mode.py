@@ -136,6 +136,8 @@ class StuckInEvalMode(Rule):
                 loop = _carried_by(found, run, evaluation, violation) if evaluation is not None else None
                 if evaluation is None or loop is None or _is_restored(found, events, loop):
                     continue
+                if not layer and found.actions.index(evaluation) < found.actions.index(violation.action):
+                    continue  # all of the training is in this mode, and perhaps no layer minds
                 if evaluation.node not in told:
                     told.add(evaluation.node)
                     yield self._diagnosis(found, run, evaluation, violation.action, loop, layer)
