@@ -22,6 +22,8 @@ _INDENT = regex(r"[ \t\f]*")
 _AFTER_STATEMENT = regex(r"on line (\d+)")
 _OPENS_SUITE = regex(r"[ \t]*(?:async[ \t]+)?(?:if|for|while|with|try|else|elif|except|finally|match|case)\b")
 _OPENS_DEFINITION = regex(r"[ \t]*(?:(?:async[ \t]+)?def|class)\b")
+_BRACKET = regex(r"[()\[\]{}]")
+_NO_CODE = regex(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|#.*")
 _BODIES = ("body", "orelse", "finalbody")
 _CLAUSES = ("handlers", "cases")
 #: Statements that hold statements.
@@ -169,14 +171,24 @@ def _candidates(lines: list[str], row: int, error: Exception, broken: set[int]) 
         before -= 1
     if before >= 0:
         rows.append(before)
-    opened = _open_bracket_row(lines, row)
-    if opened is not None and opened not in rows:
-        rows.insert(0, opened) if "never closed" in message else rows.append(opened)
-    for candidate in rows:
+
+    def alone(candidate: int) -> Iterator[tuple[int, int]]:
         if 0 <= candidate < len(lines) and lines[candidate].strip():
             if _OPENS_DEFINITION.match(lines[candidate]):
                 yield from fresh(candidate, _end_of_suite(lines, candidate))
             yield from fresh(candidate, candidate)
+
+    never_closed = "never closed" in message
+    opened = _open_bracket_row(lines, row) if never_closed else None
+    if opened is not None and opened not in rows:
+        rows.insert(0, opened)
+    for candidate in rows:
+        yield from alone(candidate)
+    if not never_closed:  # mostly one of these was to blame, and nobody comes to ask for the bracket
+        opened = _open_bracket_row(lines, row)
+        if opened is not None and opened not in rows:
+            rows.append(opened)
+            yield from alone(opened)
     for candidate in rows:
         yield from fresh(_start_of_continued(lines, candidate), candidate)
     if opened is not None:
@@ -211,7 +223,9 @@ def _open_bracket_row(lines: list[str], row: int) -> int | None:
     """The row of the innermost bracket that is open at the start of ``row`` (strings of one line are skipped)."""
     stack: list[int] = []
     for current in range(row + 1):
-        code = re.sub(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|#.*", "", lines[current])
+        if _BRACKET.search(lines[current]) is None:
+            continue
+        code = _NO_CODE.sub("", lines[current])
         for character in code:
             if character in "([{":
                 stack.append(current)
