@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.member_lists import members_of_call
+from torchlint.idioms.modules.replaced_heads import replaced_head
 from torchlint.idioms.values.iterated import elements_iterated
 from torchlint.semantics.kinds import Kind
 from torchlint.semantics.literals import literal_of
@@ -265,6 +267,9 @@ class _Follower:
                 return self._layer(kind, call, path)
             finally:
                 self._through = before
+        head = replaced_head(module) if torch_api.is_torchvision_model(kind.origin) else None
+        if head is not None:
+            return self._layer(self._semantics.kind(head), call, path)
         return [Operation(kind.origin, call, self._through, operand)]
 
     def _layer(self, kind: Kind | None, call: ast.Call, path: Path, depth: int = 0) -> list[Operation]:
