@@ -136,7 +136,9 @@ class Dispatcher:
                     failures.setdefault(rule, message)
 
         try:
-            self._deliver(unit, deliver, deliver_class if unit.is_whole_class else deliver)
+            # A text that is linted once is not cut finer than into units: what rules ask in common is then found once.
+            by_rule = unit.is_whole_class and not unit.semantics.module.memo.is_first_version
+            self._deliver(unit, deliver, deliver_class if by_rule else deliver)
         except RecursionError:
             too_deep = True
         return Outcome(tuple(found), tuple(failures.items()), too_deep)

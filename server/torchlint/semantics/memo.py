@@ -107,6 +107,11 @@ class Memo:
             answer.value = now
         self._changes[self._version] = frozenset(changed)
 
+    @property
+    def is_first_version(self) -> bool:
+        """Whether nothing was computed for an earlier version."""
+        return self._version == 1
+
     def forget_unused(self) -> None:
         """Drop entries that no recent version asked for (most of their nodes are gone)."""
         oldest = self._version - _VERSIONS_KEPT

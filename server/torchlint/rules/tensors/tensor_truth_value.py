@@ -221,6 +221,15 @@ def _may_be_tensor(semantics: Semantics, expression: ast.expr | None, depth: int
             return called not in _ANSWERS
         case ast.Call(func=ast.Attribute(attr=called)):
             return not called.startswith("is_") and called not in _COUNTS
+        case ast.Attribute(value=base, attr=name):
+            owner = semantics.class_of_self(base)
+            writes = semantics.module.attribute_writes(owner, name) if owner is not None else ()
+            return not writes or any(
+                depth > _DEEPEST or bool(write.path) or _may_be_tensor(semantics, write.value, depth + 1)
+                for write in writes
+            )
+        case ast.BinOp(left=left, right=right) if depth <= _DEEPEST:
+            return any(_may_be_tensor(semantics, side, depth + 1) for side in (left, right))
         case ast.Constant() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.JoinedStr() | ast.Lambda():
             return False
         case _:

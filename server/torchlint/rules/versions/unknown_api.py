@@ -64,15 +64,16 @@ class UnknownApi(Rule):
         if not imported:
             return
         written: dict[str, str] = {}
-        for name in unit.all(ast.Name):
-            if name.id in imported:
-                if name.id not in written:
-                    written[name.id] = _imported_name(name.id, unit)
-                dotted = written[name.id]
-                node = parent_of(name)
+        for attribute in unit.all(ast.Attribute):
+            root = attribute.value
+            if isinstance(root, ast.Name) and root.id in imported:
+                if root.id not in written:
+                    written[root.id] = _imported_name(root.id, unit)
+                dotted = written[root.id]
+                node: ast.AST | None = attribute
                 while isinstance(node, ast.Attribute):
                     dotted = f"{dotted}.{node.attr}"
-                    if not written[name.id] or is_unknown(dotted) or class_meant_by(dotted):
+                    if not written[root.id] or is_unknown(dotted) or class_meant_by(dotted):
                         yield from self._check_attribute(node, unit)
                     node = parent_of(node)
 
