@@ -179,7 +179,7 @@ class Dispatcher:
                 wanting = self._wanting(statement)
                 if wanting:
                     deliver(wanting, statement)
-            if self._operations:
+            if self._operations and (ast.BinOp in index.nodes or ast.Compare in index.nodes):
                 self._deliver_operations(index, deliver)
         deliver(self._units.get(unit.kind, ()), unit)
         if self._functions:

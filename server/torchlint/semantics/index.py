@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
 from typing import Any, TypeVar, cast
 
@@ -30,7 +30,6 @@ _LONGEST_NAME = 200
 _Record = Callable[[ast.AST], None]
 #: What a node binds, and the scope of what is inside it; each function takes the nodes of its own types.
 _Enter = Callable[..., Scope]
-_PLANS: dict[type[ast.AST], tuple[_Enter | None, tuple[str, ...]]] = {}
 _CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
@@ -79,10 +78,10 @@ class PartIndex:
         found: Sequence[_NodeT] = nodes.get(node_type, ())
         return [*found, *(node for other in others for node in nodes.get(other, ()))] if others else found
 
-    def functions(self) -> Iterator[FunctionNode]:
+    def functions(self) -> Sequence[FunctionNode]:
         """All functions and methods."""
-        yield from self.all(ast.FunctionDef)
-        yield from self.all(ast.AsyncFunctionDef)
+        found, others = self.all(ast.FunctionDef), self.all(ast.AsyncFunctionDef)
+        return [*found, *others] if others else found
 
 
 def index_of(part: Part) -> PartIndex:
@@ -209,6 +208,17 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
     return fields
 
 
+class _Plans(dict[type[ast.AST], tuple[_Enter | None, tuple[str, ...]]]):
+    """For each type what its nodes bind, and where nodes are inside them; made when a type is first met."""
+
+    def __missing__(self, node_type: type[ast.AST]) -> tuple[_Enter | None, tuple[str, ...]]:
+        plan = self[node_type] = (_ENTER.get(node_type), _child_fields(node_type))
+        return plan
+
+
+_PLANS = _Plans()
+
+
 def _index(part: Part) -> PartIndex:
     top = Scope(None, None, part, of_member=part.kind == "member")
     index = PartIndex(part, top)
@@ -234,7 +244,7 @@ def _index(part: Part) -> PartIndex:
             node_type = node.__class__
             found = nodes[node_type] = []
             placed = bool(shift) and "lineno" in node_type._attributes
-            record, enter, fields, _ = plans[node_type] = (found.append, *_plan(node_type), placed)
+            record, enter, fields, _ = plans[node_type] = (found.append, *_PLANS[node_type], placed)
         record(node)
         if placed:
             attributes["lineno"] -= shift
@@ -262,13 +272,6 @@ def _index(part: Part) -> PartIndex:
                 push(value)
     part.__dict__["lead"] = lead
     return index
-
-
-def _plan(node_type: type[ast.AST]) -> tuple[_Enter | None, tuple[str, ...]]:
-    plan = _PLANS.get(node_type)
-    if plan is None:
-        plan = _PLANS[node_type] = (_ENTER.get(node_type), _child_fields(node_type))
-    return plan
 
 
 def _push_scoped(node: ast.AST, outer: Scope, inner: Scope, stack: list[ast.AST]) -> None:

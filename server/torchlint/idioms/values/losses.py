@@ -50,6 +50,7 @@ _CLASSES = frozenset(
     "CrossEntropyLoss BCEWithLogitsLoss MultiLabelSoftMarginLoss NLLLoss NLLLoss2d KLDivLoss BCELoss "
     "MSELoss L1Loss SmoothL1Loss HuberLoss PoissonNLLLoss".split()
 )
+_ALL = _FUNCTIONS | _CLASSES
 #: Losses that compare element by element, and broadcast shapes that differ with no more than a warning (torch 2.13).
 BROADCASTING = frozenset(
     f"torch.nn.{name}"
@@ -134,7 +135,8 @@ def _function(semantics: Semantics, function: ast.expr) -> str:
 
 def may_have_losses(semantics: Semantics) -> bool:
     """Whether the file names one of these losses at all, so that other files cost nothing."""
-    return _has_loss_functions(semantics) or _has_loss_objects(semantics)
+    module = semantics.module
+    return module.mentions_any_call(_ALL) or module.reads_any_attribute(_FUNCTIONS)
 
 
 def _has_loss_functions(semantics: Semantics) -> bool:

@@ -74,10 +74,11 @@ class TensorTruthValue(Rule):
 
     @on_node(ast.Compare)
     def check_comparison(self, comparison: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
-        if any(isinstance(operation, _IDENTITY) for operation in comparison.ops):
-            return
         if len(comparison.ops) == 1:
-            yield from self._check_condition(comparison, unit)
+            if _is_tested(comparison):
+                yield from self._check_condition(comparison, unit)
+            return
+        if any(isinstance(operation, _IDENTITY) for operation in comparison.ops):
             return
         sides = [comparison.left, *comparison.comparators]
         # Every comparison but the last is asked whether it is true.
@@ -92,7 +93,7 @@ class TensorTruthValue(Rule):
 
     def _check_condition(self, comparison: ast.Compare, unit: Unit) -> Iterator[Diagnosis]:
         """``if x > 0:``"""
-        if not _is_tested(comparison) or not _has_several(unit.semantics, comparison):
+        if not _has_several(unit.semantics, comparison):
             return
         if not is_expected_to_raise(comparison):
             message = (
