@@ -20,6 +20,7 @@ _VERSION_NAME = regex(
     r"version|torch.*(_ge|_gt|_le|_lt|at_least|greater|older|newer|before|after|\d_\d)|(requires|has)_torch",
     re.IGNORECASE,
 )
+_PARTS_OF_VERSION = frozenset(("major", "minor", "micro", "release"))
 _ATTRIBUTE_PROBES = frozenset(("hasattr", "getattr"))
 _PROBES = frozenset(("find_spec", "signature")) | _ATTRIBUTE_PROBES
 #: Methods of modules and schedulers that came with some release begin so.
@@ -72,7 +73,7 @@ def is_version_test(semantics: Semantics, test: ast.expr, depth: int = 0) -> boo
                     return True
             case ast.Name(id=name) | ast.Attribute(attr=name) if _VERSION_NAME.search(name):
                 return True
-            case ast.Name() | ast.Attribute(value=ast.Name()) if depth < _DEEPEST:
+            case ast.Name() | ast.Attribute(value=ast.Name()) if depth < _DEEPEST and not _is_looked_into(node):
                 if any(
                     is_version_test(semantics, value, depth + 1)
                     or (isinstance(value, ast.Constant) and _binds_in_fallback(statement))
@@ -85,6 +86,13 @@ def is_version_test(semantics: Semantics, test: ast.expr, depth: int = 0) -> boo
                 if any(is_version_test(semantics, value, depth + 1) for value in returned):
                     return True
     return False
+
+
+def _is_looked_into(node: ast.expr) -> bool:
+    """Whether an attribute of a value is asked for: the value is an object (``self.model.config``), not the answer to
+    a question about a version, unless it is a version itself."""
+    holder = parent_of(node)
+    return isinstance(holder, ast.Attribute) and holder.attr not in _PARTS_OF_VERSION
 
 
 def _probes_library(semantics: Semantics, probe: ast.Call) -> bool:
