@@ -21,7 +21,7 @@ def reads_computed_value(call: ast.Call, semantics: Semantics) -> bool:
     """Whether a model or a loss computed what is read here, so that it is where they are."""
     assert isinstance(call.func, ast.Attribute)
     receiver = call.func.value
-    if call.args or call.keywords or is_decided(call) or _is_on_cpu(receiver):
+    if call.args or call.keywords or is_decided(call) or _is_on_cpu(receiver, semantics):
         return False
     kind = semantics.kind(receiver)
     return (kind is None or kind.is_tensor) and is_computed(receiver, semantics)
@@ -85,8 +85,16 @@ def _values_in(expression: ast.AST) -> Iterator[ast.AST]:
         yield from _values_in(child)
 
 
-def _is_on_cpu(receiver: ast.expr) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr in ("cpu", "numpy") for node in ast.walk(receiver))
+def _is_on_cpu(receiver: ast.expr, semantics: Semantics) -> bool:
+    """Whether a value was brought to the CPU where it is read, or where its name was bound."""
+    if isinstance(receiver, ast.Name):
+        bound = [found.value for found in semantics.definitions(receiver)]
+        return bool(bound) and all(value is not None and _goes_to_cpu(value) for value in bound)
+    return _goes_to_cpu(receiver)
+
+
+def _goes_to_cpu(expression: ast.expr) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr in ("cpu", "numpy") for node in ast.walk(expression))
 
 
 def is_decided(node: ast.AST) -> bool:
