@@ -15,6 +15,7 @@ from torchlint.frozen import dataclass
 from torchlint.rules import Diagnosis, FixPlan, Rule, all_rules
 from torchlint.rules.dispatch import Dispatcher, Outcome
 from torchlint.semantics.group_facts import UnitNodes
+from torchlint.semantics.index import take_apart
 from torchlint.semantics.memo import Memo
 from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.semantics import Semantics
@@ -58,6 +59,19 @@ class Analysis:
     def released(self) -> Analysis:
         """The same without its trees, which take far more memory than what was found. Fixes can still be asked for."""
         return replace(self, _plans=(), _syntax=None, _semantics=None)
+
+    def take_apart(self) -> None:
+        """Free the trees at once, for who is done with the analysis: it cannot be used afterwards.
+
+        Nodes know what is around them. Left alone, they wait for the cyclic collector, which walks over all of them
+        while they are still in use, and again to find that they are not.
+        """
+        for group in self._syntax.groups if self._syntax is not None else ():
+            for part in group.parts:
+                take_apart(part)
+            group.trees.__dict__.clear()
+        if self._semantics is not None:
+            self._semantics.take_apart()
 
     def fixes(self, finding: Finding) -> tuple[Fix, ...]:
         """The fixes of one of the findings, computed now from the text of this analysis.
@@ -293,7 +307,11 @@ def _shown_span(document: Document, syntax: SyntaxModule, node: ast.AST) -> tupl
 
 def lint(text: str, filename: str = "<string>", settings: Settings | None = None) -> list[Finding]:
     """One cold lint of a text: no state is kept between calls."""
-    return list(Linter().analyze(Document(text, filename), settings).findings)
+    with _collector_paused():
+        analysis = Linter().analyze(Document(text, filename), settings)
+        findings = list(analysis.findings)
+        analysis.take_apart()
+        return findings
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,6 +92,14 @@ def index_of(part: Part) -> PartIndex:
     return known
 
 
+def take_apart(part: Part) -> None:
+    """Make a part and its nodes forget each other, so that they are freed as soon as nobody holds them."""
+    for nodes in index_of(part).nodes.values():
+        for node in nodes:
+            node.__dict__.clear()
+    part.__dict__.clear()
+
+
 def attributes_read(part: Part) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """The names of all attributes that the code of a part reads: of anything, of anything but ``self``, and those of
     the latter that it reads with a dot.

@@ -52,6 +52,12 @@ class Semantics:
         self._resolver = NameResolver(module)
         self._inference = KindInference(self)
 
+    def take_apart(self) -> None:
+        """Let go of everything, for who is done with the version: its parts hold each other, and would wait for the
+        cyclic collector."""
+        for held in (self.module.memo, self.module, self._inference, self):
+            held.__dict__.clear()
+
     # -- names and definitions --------------------------------------------------------------------------------------
 
     def names(self, expression: ast.expr | None) -> frozenset[str]:
