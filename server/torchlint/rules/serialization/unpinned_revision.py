@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from torchlint.regex import regex
@@ -14,6 +15,8 @@ _LIBRARIES = ("transformers.", "diffusers.", "peft.", "huggingface_hub.")
 _REPOSITORY = regex(r"^[\w.-]+(/[\w.-]+)?$")
 #: What names one state for ever: a commit, or a tag as releases are called.
 _PINNED = regex(r"^([0-9a-f]{7,40}|v?\d+(\.\w+)*([-_.]\w+)*|refs/tags/.+)$")
+#: Names of variables for a folder that the program has written itself, whatever the text looks like.
+_FOLDER_NAME = regex(r"(^|_)(dir|directory|folder|path|output|out|save|saved)(_|$|\d)", re.IGNORECASE)
 _BRANCHES = ("main", "master", "dev", "develop", "latest")
 
 
@@ -46,9 +49,9 @@ class UnpinnedRevision(Rule):
 
     ## Exceptions
 
-    A tag or commit that is given (a branch such as `main` moves, and is reported); names that are not literals, and
-    paths, which are not downloaded; `source="local"` and `local_files_only=True`; `from_pretrained` of other libraries
-    (`nn.Embedding.from_pretrained`).
+    A tag or commit that is given (a branch such as `main` moves, and is reported); names that are not literals;
+    paths, which are not downloaded, and variables that are called so (`output_dir`); `source="local"` and
+    `local_files_only=True`; `from_pretrained` of other libraries (`nn.Embedding.from_pretrained`).
 
     ## References
 
@@ -95,7 +98,7 @@ class UnpinnedRevision(Rule):
             return
         if not _REPOSITORY.match(repository) or repository.startswith("."):
             return
-        if semantics.literal(argument(call, None, "local_files_only")) is True:
+        if semantics.literal(argument(call, None, "local_files_only")) is True or _is_folder(given):
             return
         revision = argument(call, None, "revision")
         value = semantics.literal(revision) if revision is not None else None
@@ -104,3 +107,8 @@ class UnpinnedRevision(Rule):
         state = f"the branch `{value}`" if value is not None else "no `revision`"
         message = f"`{repository}` is loaded with {state}, so its owner can change what you get: name a tag or commit."
         yield self.found(given if revision is None else revision, message)
+
+
+def _is_folder(given: ast.expr) -> bool:
+    """Whether the name of a variable says that it is a folder: ``AutoTokenizer.from_pretrained(output_dir)``."""
+    return isinstance(given, ast.Name) and bool(_FOLDER_NAME.search(given.id))
