@@ -247,7 +247,7 @@ def log_of_probabilities(semantics: Semantics, expression: ast.expr) -> bool:
 def categorical_entropy(semantics: Semantics, product: ast.BinOp) -> bool:
     """Whether a product is the inner part of ``-(p * log(p)).sum()``."""
     parts = factors(product)
-    if len(parts) != 2 or _around(product) != (True, True):
+    if len(parts) != 2 or _around(product) != (True, True) or _is_of_another_library(semantics, product):
         return False
     return any(_is_log_of(semantics, logarithm, value) for value, logarithm in (parts, parts[::-1]))
 
@@ -256,7 +256,7 @@ def categorical_divergence(semantics: Semantics, product: ast.BinOp) -> bool:
     """Whether a product is the inner part of ``(p * (log(p) - log(q))).sum()``, or of ``(p * log(p / q)).sum()``."""
     parts = factors(product)
     summed, negated = _around(product)
-    if len(parts) != 2 or not summed or negated:
+    if len(parts) != 2 or not summed or negated or _is_of_another_library(semantics, product):
         return False
     for value, other in (parts, parts[::-1]):
         match terms(other):
@@ -269,6 +269,12 @@ def categorical_divergence(semantics: Semantics, product: ast.BinOp) -> bool:
             case ast.BinOp(left=left, op=ast.Div()) if same(without_epsilon(left), value):
                 return True
     return False
+
+
+def _is_of_another_library(semantics: Semantics, product: ast.BinOp) -> bool:
+    """Whether functions of NumPy or ``math`` compute a part: arrays, or a constant, have no distribution of torch."""
+    calls = (node for node in ast.walk(product) if isinstance(node, ast.Call))
+    return any(semantics.name(call.func).startswith(("numpy.", "math.")) for call in calls)
 
 
 def _is_log_of(semantics: Semantics, logarithm: ast.expr, value: ast.expr) -> bool:
