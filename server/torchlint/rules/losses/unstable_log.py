@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from torchlint.finding import Severity
 from torchlint.fixes.editor import Editor
@@ -20,11 +21,13 @@ _CLAMPS = frozenset(("clamp", "clamp_min", "clamp_max", "clip", "maximum"))
 
 @dataclass(frozen=True, eq=False)
 class _Form:
-    """An unstable formula: what replaces it, why, and the text of the replacement (None: no fix)."""
+    """An unstable formula: what replaces it, why, and the text of the replacement (None: no fix). ``flattened``: what
+    an epsilon that keeps it from ``-inf`` makes all the same."""
 
     replacement: str
     reason: str
     write: Callable[[Editor], str] | None
+    flattened: str = ""
 
 
 class UnstableLog(Rule):
@@ -107,6 +110,9 @@ class UnstableLog(Rule):
         form = _log_form(value, unit, is_direct=value is inner)
         guarded |= is_bound_guarded
         if form is not None and not (guarded and form.replacement == "log1p"):
+            form = (
+                replace(form, reason=f"its epsilon flattens {form.flattened}") if guarded and form.flattened else form
+            )
             yield self._report(call, form, guarded or _is_selected(call, unit))
 
     def _report(self, node: ast.expr, form: _Form, guarded: bool) -> Diagnosis:
@@ -129,18 +135,19 @@ def _log_form(value: ast.expr, unit: Unit, is_direct: bool) -> _Form | None:
             "log_softmax",
             "for a small probability it is `-inf`",
             _renamed(value, "log_softmax") if is_function else None,
+            "small probabilities",
         )
     logits = _logits(value, unit, "sigmoid")
     if logits is not None:
         write = _written("torch.nn.functional.logsigmoid", logits) if is_direct else None
-        return _Form("logsigmoid", "for a small probability it is `-inf`", write)
+        return _Form("logsigmoid", "for a small probability it is `-inf`", write, "small probabilities")
     other = complement(value)
     probability = _bound_to(other, unit) if other is not None else None
     logits = _logits(probability, unit, "sigmoid") if probability is not None else None
     is_direct = is_direct and probability is other
     if logits is not None:
         write = _written("torch.nn.functional.logsigmoid", logits, negated=True) if is_direct else None
-        return _Form("logsigmoid(-x)", "for a probability near 1 it is `-inf`", write)
+        return _Form("logsigmoid(-x)", "for a probability near 1 it is `-inf`", write, "probabilities near 1")
     summed = _summed_exponents(value, unit)
     if summed is not None:
         assert isinstance(value, ast.Call)
