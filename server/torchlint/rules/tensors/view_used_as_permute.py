@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from torchlint.idioms.values.formulas import factors
+from torchlint.idioms.values.ndarrays import is_array
 from torchlint.idioms.values.origins import operation_of
 from torchlint.rules.base import Diagnosis, Level, Rule, on_call, on_method
 from torchlint.semantics.literals import literal_of
@@ -109,9 +110,10 @@ class ViewUsedAsPermute(Rule):
             return
         shown = ast.unparse(tensor)
         written = ", ".join(ast.unparse(size) for size in given)
+        moving = "transpose" if is_array(semantics, tensor) else "permute"  # of several axes, in NumPy and in torch
         message = (
             f"`{shown}` is viewed with its own sizes in another order ({written}): this moves no axis and mixes the "
-            f"elements. `{shown}.permute({', '.join(map(str, order))})` moves them."
+            f"elements. `{shown}.{moving}({', '.join(map(str, order))})` moves them."
         )
         yield self.found(call, message, related=[(sources[0].node, f"the sizes of `{shown}` are read here")])
 
