@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 
 from torchlint.regex import regex
-from torchlint.semantics.literals import literal_of
 from torchlint.semantics.scopes import Binding
 from torchlint.semantics.semantics import Semantics
 from torchlint.syntax import parent_of
@@ -100,7 +99,7 @@ def _probes_library(semantics: Semantics, probe: ast.Call) -> bool:
     ``getattr(args, "amp", False)``): it is given something imported, or the name of a method of torch."""
     if len(probe.args) < 2 or semantics.names(probe.args[0]):
         return True
-    asked = literal_of(probe.args[1])
+    asked = semantics.literal(probe.args[1])
     return not isinstance(asked, str) or tensor_method(asked) is not None or asked.startswith(_METHODS_OF_TORCH)
 
 
