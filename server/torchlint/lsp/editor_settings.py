@@ -59,6 +59,8 @@ class EditorSettings:
         self._by_folder: dict[str | None, Table] = {}
         self._resolver = SettingsResolver()
         self._known: dict[tuple[Path, str | None], Settings] = {}
+        #: What was answered for each file: paths take longer than all the rest, and it is asked at every keystroke.
+        self._answers: dict[str, Settings] = {}
         self._last_good: dict[Path, Settings] = {}
         self._problems: dict[Path, SettingsError] = {}
         self._stamps: dict[Path, int | None] = {}
@@ -75,12 +77,12 @@ class EditorSettings:
         """Folders came into the workspace or left it."""
         kept = [scope for scope in self._scopes if scope.uri is not None and scope.uri not in removed]
         self._scopes = [*kept, *(_Scope(uri, _path(uri)) for uri in added)]
-        self._known.clear()
+        self._forget_merged()
 
     def set_options(self, options: object) -> None:
         """Settings for all documents: what comes with `initialize` or a change of the configuration."""
         self._options = _table(options)
-        self._known.clear()
+        self._forget_merged()
 
     def set_by_folder(self, options: Mapping[str | None, object]) -> bool:
         """Settings as the client gives them for each folder, and under None for documents outside of them.
@@ -88,13 +90,13 @@ class EditorSettings:
         Whether any is another than before.
         """
         before, self._by_folder = self._by_folder, {folder: _table(value) for folder, value in options.items()}
-        self._known.clear()
+        self._forget_merged()
         return any(before.get(folder, {}) != table for folder, table in self._by_folder.items())
 
     def forget_files(self) -> None:
         """Read files anew: one of them was created, changed or deleted."""
         self._resolver.forget()
-        self._known.clear()
+        self._forget_merged()
         self._problems.clear()
 
     def changed_on_disk(self, *, now: bool = False) -> bool:
@@ -117,6 +119,15 @@ class EditorSettings:
 
     def for_file(self, filename: str) -> Settings:
         """The settings of a document. Where its file of settings is broken: the last ones that were not."""
+        if filename not in self._answers:
+            self._answers[filename] = self._for_file(filename)
+        return self._answers[filename]
+
+    def _forget_merged(self) -> None:
+        self._known.clear()
+        self._answers.clear()
+
+    def _for_file(self, filename: str) -> Settings:
         path = Path(filename)
         scope = self._scope(path)
         if not path.is_absolute():  # an unsaved document is thought to be in the workspace's first folder
