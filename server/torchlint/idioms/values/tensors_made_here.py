@@ -166,8 +166,11 @@ class _Evaluation:
         for call in nodes_within(function, ast.Call) if function is not None else ():
             match call:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=held), attr="append" | "insert" | "extend")):
-                    if held == name.id and call.args:
-                        yield self.of(call.args[-1])
+                    if held == name.id and call.args and call not in self.seen:
+                        self.seen.add(call)  # `sizes.append(sizes[-1] * 2)` asks for the list again
+                        value = self.of(call.args[-1])
+                        self.seen.discard(call)
+                        yield value
                 case _:
                     pass
 
