@@ -15,8 +15,8 @@ _LIBRARIES = ("transformers.", "diffusers.", "peft.", "huggingface_hub.")
 _REPOSITORY = regex(r"^[\w.-]+(/[\w.-]+)?$")
 #: What names one state for ever: a commit, or a tag as releases are called.
 _PINNED = regex(r"^([0-9a-f]{7,40}|v?\d+(\.\w+)*([-_.]\w+)*|refs/tags/.+)$")
-#: Names of variables for a folder that the program has written itself, whatever the text looks like.
-_FOLDER_NAME = regex(r"(^|_)(dir|directory|folder|path|output|out|save|saved)(_|$|\d)", re.IGNORECASE)
+#: Names of variables for a folder that the program writes itself. A `model_path` is often a repository.
+_FOLDER_NAME = regex(r"(^|_)(output|out|save)_?(dir|directory|folder|path)(_|$|\d)", re.IGNORECASE)
 _BRANCHES = ("main", "master", "dev", "develop", "latest")
 
 
@@ -50,7 +50,7 @@ class UnpinnedRevision(Rule):
     ## Exceptions
 
     A tag or commit that is given (a branch such as `main` moves, and is reported); names that are not literals;
-    paths, which are not downloaded, and variables that are called so (`output_dir`); `source="local"` and
+    paths, which are not downloaded, and folders for what is written (`output_dir`); `source="local"` and
     `local_files_only=True`; `from_pretrained` of other libraries (`nn.Embedding.from_pretrained`).
 
     ## References
@@ -110,5 +110,5 @@ class UnpinnedRevision(Rule):
 
 
 def _is_folder(given: ast.expr) -> bool:
-    """Whether the name of a variable says that it is a folder: ``AutoTokenizer.from_pretrained(output_dir)``."""
+    """Whether the name of a variable says that the program writes there: ``from_pretrained(output_dir)``."""
     return isinstance(given, ast.Name) and bool(_FOLDER_NAME.search(given.id))
