@@ -9,6 +9,7 @@ from torchlint.frozen import dataclass
 from torchlint.idioms.modules.used_as_module import is_treated_as_module
 from torchlint.idioms.values.cuda import moves_to_cuda
 from torchlint.idioms.values.gpu_tensors import moved_to_gpu
+from torchlint.idioms.values.tensors_made_here import is_made_here
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_call
 from torchlint.semantics.kinds import What
 from torchlint.semantics.nodes import enclosing_function, nodes_within, targets_of
@@ -198,11 +199,17 @@ def _is_work(call: ast.Call, semantics: Semantics) -> bool:
 
 
 def _is_backward(call: ast.Call, semantics: Semantics) -> bool:
-    """Whether a call is a backward pass: ``loss.backward()``, not that of an engine, which is given the loss."""
+    """Whether a call is a backward pass that may run on the GPU: ``loss.backward()``, not that of an engine, which is
+    given the loss."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "backward" or call.args:
         return False
-    kind = semantics.kind(call.func.value)
-    return kind.is_tensor if kind is not None else isinstance(call.func.value, ast.Name)
+    loss = call.func.value
+    kind = semantics.kind(loss)
+    if not (kind.is_tensor if kind is not None else isinstance(loss, ast.Name)):
+        return False
+    while isinstance(loss, ast.Call) and isinstance(loss.func, ast.Attribute):
+        loss = loss.func.value  # `y.sum()`: where `y` is
+    return not is_made_here(loss, semantics)
 
 
 def _matrix_product(statement: ast.stmt, semantics: Semantics) -> ast.expr | None:
