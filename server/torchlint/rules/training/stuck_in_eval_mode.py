@@ -166,9 +166,15 @@ class StuckInEvalMode(Rule):
 
 
 def _is_trained(found: Training, run: Forwards, backward: Action) -> bool:
-    """Whether the module is run, with gradients, in the innermost loop of a backward pass."""
+    """Whether the module is run, with gradients, in the innermost loop of a backward pass that some step uses: without
+    one the gradients are for something else, as those of an adversarial example."""
     loops = found.places[backward].loops
-    return bool(loops) and any(
+    around = {loop.node for loop in loops}
+    stepped = any(
+        action.verb == "step" and not around.isdisjoint(loop.node for loop in found.places[action].loops)
+        for action in found.actions
+    )
+    return stepped and any(
         loops[-1].node in {loop.node for loop in found.places[call].loops}
         and not is_without_grad(found.semantics, found.places[call].contexts)
         for call in run.calls
