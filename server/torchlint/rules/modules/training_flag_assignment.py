@@ -82,7 +82,8 @@ class TrainingFlagAssignment(Rule):
 
 
 def _is_switched_next(statement: ast.Assign, module: ast.expr, semantics: Semantics) -> bool:
-    """Whether `eval()` or `train()` follows in the same block, before the module can have run."""
+    """Whether `eval()` or `train()` follows in the same block, before the module can have run, or the flag of a part is
+    set as well where both are put back later: the modes are chosen one by one."""
     block = parent_of(statement)
     blocks: list[list[ast.stmt]] = [getattr(block, name, []) for name in ("body", "orelse", "finalbody")]
     if block is None:
@@ -94,12 +95,24 @@ def _is_switched_next(statement: ast.Assign, module: ast.expr, semantics: Semant
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=receiver, attr="eval" | "train"))):
                 if ast.dump(receiver) == path:
                     return True
+            case ast.Assign(targets=[ast.Attribute(value=ast.Attribute(value=whole), attr="training")]):
+                if ast.dump(whole) == path and _times_set(statements, path) > 1:
+                    return True
             case ast.Expr() | ast.Assign():
                 if any(isinstance(node, ast.Call) and ast.dump(node.func) == path for node in ast.walk(later)):
                     return False
             case _:
                 return False
     return False
+
+
+def _times_set(statements: list[ast.stmt], module: str) -> int:
+    """How often the flag of a module is assigned in a block; ``module``: its dumped path."""
+    targets = (target for item in statements if isinstance(item, ast.Assign) for target in item.targets)
+    return sum(
+        isinstance(target, ast.Attribute) and target.attr == "training" and ast.dump(target.value) == module
+        for target in targets
+    )
 
 
 def _holds_modules(expression: ast.expr, semantics: Semantics) -> bool:
