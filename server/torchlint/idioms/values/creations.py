@@ -10,7 +10,7 @@ from torchlint.torch_api import factory_facts
 #: What gives the same elements in another shape, in memory of its own or laid out as it was.
 SHAPES = frozenset("unsqueeze squeeze view reshape flatten repeat transpose permute t contiguous".split())
 #: What may stand between the creation and a move without a difference to the result.
-_BETWEEN = SHAPES | frozenset("expand float double half bfloat16 long int bool tril triu".split())
+_BETWEEN = SHAPES | frozenset("expand float double half bfloat16 long int bool type tril triu".split())
 #: The same as functions, which take the tensor first.
 _FUNCTIONS = ("torch.tril", "torch.triu")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from torchlint.fixes.arguments import position_of, with_keyword, without_argument
 from torchlint.fixes.editor import Editor
 from torchlint.idioms.values.creations import SHAPES, creation_of
+from torchlint.idioms.values.devices import device_evidence
 from torchlint.idioms.values.dtype_conversions import (
     DTYPE_METHODS,
     Conversion,
@@ -16,6 +17,7 @@ from torchlint.idioms.values.dtype_conversions import (
     takes_dtype_of_data,
 )
 from torchlint.rules.base import Diagnosis, FixKind, FixPlan, Level, Rule, on_method
+from torchlint.semantics.semantics import Semantics
 from torchlint.semantics.unit import Unit
 
 
@@ -72,7 +74,7 @@ class CreateWithDtype(Rule):
         assert isinstance(call.func, ast.Attribute)
         if not isinstance(call.func.value, ast.Call):
             return
-        factory = creation_of(semantics, call.func.value, SHAPES)
+        factory = creation_of(semantics, _before_move(call.func.value, semantics), SHAPES)
         conversion = conversion_of(call, semantics) if factory is not None else None
         if factory is None or conversion is None or not means_the_same(factory, conversion, semantics):
             return
@@ -97,6 +99,17 @@ class CreateWithDtype(Rule):
         )
         place = call if conversion.alone or conversion.argument is None else conversion.argument
         yield self.found(place, message, fixes=[fix])
+
+
+def _before_move(made: ast.expr, semantics: Semantics) -> ast.expr:
+    """What is moved, where a move to a device stands between the creation and the conversion."""
+    match made:
+        case ast.Call(func=ast.Attribute(value=moved, attr="cuda")):
+            return moved
+        case ast.Call(func=ast.Attribute(value=moved, attr="to"), args=[device], keywords=[]):
+            return moved if device_evidence(semantics, device) is not None else made
+        case _:
+            return made
 
 
 def _rewrite(edit: Editor, factory: ast.Call, conversion: Conversion) -> None:
