@@ -12,7 +12,8 @@ from dataclasses import field
 from typing import Any, TypeVar, cast
 
 from torchlint.frozen import dataclass
-from torchlint.semantics.scopes import AttributeWrite, Binding, Definition, FunctionNode, Scope, dotted
+from torchlint.semantics.binding import ENTER, Enter
+from torchlint.semantics.scopes import FunctionNode, Scope
 from torchlint.syntax import PARSED_BEHIND, Part, parent_of
 
 _NodeT = TypeVar("_NodeT", bound=ast.AST)
@@ -21,15 +22,12 @@ _SKIPPED_FIELDS = frozenset(
     "ctx op ops type_comment kind type_ignores id attr arg name asname module level simple conversion is_async rest "
     "kwd_attrs str".split()
 )
-#: Types whose fields hold no nodes.
-_NAMED = (ast.Name, ast.Attribute)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+#: Types whose fields hold no nodes.
 _LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Global, ast.Nonlocal, ast.MatchSingleton})
 #: A longer text is no name of an attribute.
 _LONGEST_NAME = 200
 _Record = Callable[[ast.AST], None]
-#: What a node binds, and the scope of what is inside it; each function takes the nodes of its own types.
-_Enter = Callable[..., Scope]
 _CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
@@ -216,11 +214,11 @@ def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
     return fields
 
 
-class _Plans(dict[type[ast.AST], tuple[_Enter | None, tuple[str, ...]]]):
+class _Plans(dict[type[ast.AST], tuple[Enter | None, tuple[str, ...]]]):
     """For each type what its nodes bind, and where nodes are inside them; made when a type is first met."""
 
-    def __missing__(self, node_type: type[ast.AST]) -> tuple[_Enter | None, tuple[str, ...]]:
-        plan = self[node_type] = (_ENTER.get(node_type), _child_fields(node_type))
+    def __missing__(self, node_type: type[ast.AST]) -> tuple[Enter | None, tuple[str, ...]]:
+        plan = self[node_type] = (ENTER.get(node_type), _child_fields(node_type))
         return plan
 
 
@@ -235,7 +233,7 @@ def _index(part: Part) -> PartIndex:
     #: A part that was parsed with the whole text counts its rows as if it had been parsed by itself.
     shift = part.lead - lead
     #: For each type how a node is recorded, what it binds, and where nodes are inside it: one look-up a node.
-    plans: dict[type[ast.AST], tuple[_Record, _Enter | None, tuple[str, ...], bool]] = {}
+    plans: dict[type[ast.AST], tuple[_Record, Enter | None, tuple[str, ...], bool]] = {}
     stack: list[ast.AST] = []
     for statement in reversed(part.body):
         statement._scope = top  # type: ignore[attr-defined]
@@ -298,196 +296,3 @@ def evaluated_inside(holder: ast.AST, child: ast.AST) -> bool:
     if isinstance(holder, _DEFINITIONS):
         return isinstance(child, ast.stmt)
     return not isinstance(child, ast.arguments)
-
-
-def bind_target(
-    target: ast.expr,
-    kind: Binding,
-    node: ast.AST,
-    value: ast.expr | None,
-    scope: Scope,
-    path: tuple[int | None, ...] = (),
-) -> None:
-    """Record what an assignment target binds: names in the scope, attributes as writes."""
-    match target:
-        case ast.Name(id=name):
-            scope.bind(Definition(name, kind, node, value, path))
-        case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            starred = False
-            for position, element in enumerate(elements):
-                if isinstance(element, ast.Starred):
-                    starred = True
-                    bind_target(element.value, kind, node, value, scope, (*path, None))
-                    continue
-                place = position - len(elements) if starred else position
-                bind_target(element, kind, node, value, scope, (*path, place))
-        case ast.Attribute(value=base, attr=name):
-            base_name = dotted(base)
-            if base_name is not None and isinstance(node, ast.stmt):
-                augmented = kind is Binding.AUGMENTED
-                scope.writes.append(AttributeWrite(base_name, name, target, node, value, path, augmented))
-        case _:
-            pass
-
-
-def _assign(node: ast.Assign, scope: Scope, index: PartIndex) -> Scope:
-    for target in node.targets:
-        bind_target(target, Binding.ASSIGNMENT, node, node.value, scope)
-        if isinstance(target, ast.Name) and isinstance(node.value, _NAMED):
-            index.aliases.add(target.id)
-    return scope
-
-
-def _annotated(node: ast.AnnAssign, scope: Scope, index: PartIndex) -> Scope:
-    kind = Binding.ASSIGNMENT if node.value is not None else Binding.ANNOTATION
-    bind_target(node.target, kind, node, node.value, scope)
-    return scope
-
-
-def _augmented(node: ast.AugAssign, scope: Scope, index: PartIndex) -> Scope:
-    bind_target(node.target, Binding.AUGMENTED, node, node.value, scope)
-    return scope
-
-
-def _named_expression(node: ast.NamedExpr, scope: Scope, index: PartIndex) -> Scope:
-    holder = scope
-    while holder.parent is not None and isinstance(holder.node, _COMPREHENSIONS):
-        holder = holder.parent
-    bind_target(node.target, Binding.ASSIGNMENT, node, node.value, holder)
-    return scope
-
-
-def _loop(node: ast.For | ast.AsyncFor, scope: Scope, index: PartIndex) -> Scope:
-    bind_target(node.target, Binding.LOOP, node, node.iter, scope)
-    return scope
-
-
-def _with(node: ast.With | ast.AsyncWith, scope: Scope, index: PartIndex) -> Scope:
-    for item in node.items:
-        if item.optional_vars is not None:
-            bind_target(item.optional_vars, Binding.WITH, node, item.context_expr, scope)
-    return scope
-
-
-def _except(node: ast.ExceptHandler, scope: Scope, index: PartIndex) -> Scope:
-    if node.name:
-        scope.bind(Definition(node.name, Binding.EXCEPT, node))
-    return scope
-
-
-def _import(node: ast.Import, scope: Scope, index: PartIndex) -> Scope:
-    for alias in node.names:
-        name = alias.asname or alias.name.partition(".")[0]
-        imported = alias.name if alias.asname else name
-        scope.bind(Definition(name, Binding.IMPORT, node, imported=imported))
-    return scope
-
-
-def _import_from(node: ast.ImportFrom, scope: Scope, index: PartIndex) -> Scope:
-    module = "." * node.level + (node.module or "")
-    for alias in node.names:
-        if alias.name == "*":
-            scope.star_imports.append(module)
-            continue
-        imported = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
-        scope.bind(Definition(alias.asname or alias.name, Binding.IMPORT, node, imported=imported))
-    return scope
-
-
-def _function(node: FunctionNode, scope: Scope, index: PartIndex) -> Scope:
-    scope.bind(Definition(node.name, Binding.FUNCTION, node))
-    inner = Scope(node, scope, index.part)
-    index.scopes[node] = inner
-    _bind_parameters(node.args, inner)
-    return inner
-
-
-def _lambda(node: ast.Lambda, scope: Scope, index: PartIndex) -> Scope:
-    inner = Scope(node, scope, index.part)
-    index.scopes[node] = inner
-    _bind_parameters(node.args, inner)
-    return inner
-
-
-def _bind_parameters(arguments: ast.arguments, scope: Scope) -> None:
-    variable = [item for item in (arguments.vararg, arguments.kwarg) if item is not None]
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *variable):
-        scope.bind(Definition(argument.arg, Binding.PARAMETER, argument))
-
-
-def _class(node: ast.ClassDef, scope: Scope, index: PartIndex) -> Scope:
-    scope.bind(Definition(node.name, Binding.CLASS, node))
-    inner = Scope(node, scope, index.part)
-    index.scopes[node] = inner
-    return inner
-
-
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-def _comprehension(
-    node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: Scope, index: PartIndex
-) -> Scope:
-    inner = Scope(node, scope, index.part)
-    index.scopes[node] = inner
-    for generator in node.generators:
-        bind_target(generator.target, Binding.COMPREHENSION, node, generator.iter, inner)
-    return inner
-
-
-def _outer_names(node: ast.Global | ast.Nonlocal, scope: Scope, index: PartIndex) -> Scope:
-    scope.outer_names.update(node.names)
-    return scope
-
-
-def _delete(node: ast.Delete, scope: Scope, index: PartIndex) -> Scope:
-    for target in node.targets:
-        if isinstance(target, ast.Name):
-            scope.bind(Definition(target.id, Binding.DELETED, node))
-    return scope
-
-
-def _pattern(node: ast.AST, scope: Scope, index: PartIndex) -> Scope:
-    name = getattr(node, "name", None) or getattr(node, "rest", None)
-    if name:
-        scope.bind(Definition(name, Binding.OTHER, node))
-    return scope
-
-
-def _call(node: ast.Call, scope: Scope, index: PartIndex) -> Scope:
-    function = node.func
-    if isinstance(function, ast.Attribute):
-        index.called.add(function.attr)
-    elif isinstance(function, ast.Name):
-        index.called.add(function.id)
-    return scope
-
-
-_ENTER: dict[type[ast.AST], _Enter] = {
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
-    ast.NamedExpr: _named_expression,
-    ast.For: _loop,
-    ast.AsyncFor: _loop,
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.ExceptHandler: _except,
-    ast.Import: _import,
-    ast.ImportFrom: _import_from,
-    ast.FunctionDef: _function,
-    ast.AsyncFunctionDef: _function,
-    ast.Lambda: _lambda,
-    ast.ClassDef: _class,
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.DictComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.Global: _outer_names,
-    ast.Nonlocal: _outer_names,
-    ast.Delete: _delete,
-    ast.MatchAs: _pattern,
-    ast.MatchStar: _pattern,
-    ast.MatchMapping: _pattern,
-    ast.Call: _call,
-}

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import cast
 
 from torchlint import torch_api
 from torchlint.frozen import dataclass
 from torchlint.idioms.modules.module_state import given_arguments
 from torchlint.idioms.training.construction import constructions
+from torchlint.idioms.training.evaluations import PRETRAINED
 from torchlint.idioms.training.gradient_actions import called_name, is_backward
 from torchlint.idioms.training.vocabulary import Place, Training
 from torchlint.regex import regex
 from torchlint.semantics.call_kinds import MODULE_RETURNS_SELF, WRAPPERS
-from torchlint.semantics.element_kinds import builtin_called
 from torchlint.semantics.flow import Action, Loop, Ref, Within, actions, is_within, unknown_kind
 from torchlint.semantics.kinds import Kind, What
-from torchlint.semantics.module import ModuleFacts
 from torchlint.semantics.nodes import argument, nodes_within
 from torchlint.semantics.scopes import FunctionNode
 from torchlint.semantics.semantics import Semantics
-from torchlint.syntax import parent_of
 
 #: Events of ``mode_events``.
 TRAIN, EVAL, UNKNOWN = "train", "eval", "mode unknown"
 
 _DEEPEST = 5
-#: Functions with such a name give a module in evaluation mode.
-_PRETRAINED = "pretrained"
-_HOLDERS = (ast.With, ast.AsyncWith, ast.FunctionDef, ast.AsyncFunctionDef)
 _NO_GRAD = frozenset(
     ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode")
 )
@@ -172,83 +166,6 @@ def _is_functional_dropout(semantics: Semantics, name: str, call: ast.Call) -> b
     return isinstance(switch, ast.Attribute) and switch.attr == "training"
 
 
-def may_evaluate(semantics: Semantics) -> bool:
-    """Whether the file trains, or may run a module where gradients are off: asked before flows are made."""
-    module = semantics.module
-    return module.mentions_call("backward") or module.memo.summary(("may evaluate",), _runs_without_grad, False)
-
-
-def _runs_without_grad(semantics: Semantics) -> bool:
-    seen: set[FunctionNode] = set()
-    return any(_may_be_forward(call, semantics, seen) for call in _calls_without_grad(semantics.module))
-
-
-def may_switch_to_evaluation(semantics: Semantics) -> bool:
-    """Whether anything in the file may put a module into evaluation mode: asked before flows are made."""
-    module = semantics.module
-    if module.mentions_call("eval") or module.mentions_call_like(_names_pretrained):
-        return True
-    return module.memo.summary(("may switch to evaluation",), _switches_off, False)
-
-
-def _switches_off(semantics: Semantics) -> bool:
-    given = (item for call in semantics.module.calls_of("train") for item in (*call.args, *_values(call)))
-    return any(semantics.literal(item) is False for item in given)
-
-
-def _names_pretrained(name: str) -> bool:
-    return _PRETRAINED in name
-
-
-def _values(call: ast.Call) -> Iterator[ast.expr]:
-    return (keyword.value for keyword in call.keywords)
-
-
-def _calls_without_grad(module: ModuleFacts) -> Iterator[ast.Call]:
-    """The calls under what may switch gradients off: in a ``with`` block, or in a function that is decorated."""
-    for name in ("no_grad", "inference_mode", "set_grad_enabled"):
-        for switch in module.calls_of(name):
-            holder: ast.AST | None = switch
-            while holder is not None and not isinstance(holder, _HOLDERS):
-                holder = parent_of(holder)
-            inside = nodes_within(holder, ast.Call) if holder is not None else iter(())
-            yield from cast("Iterator[ast.Call]", inside)
-
-
-def _may_be_forward(call: ast.Call, semantics: Semantics, seen: set[FunctionNode]) -> bool:
-    """Whether a call may run a module, itself or in a function of the file (``seen``: those that do not)."""
-    function = semantics.local_function(call.func)
-    if isinstance(call.func, ast.Attribute):
-        owner, name = semantics.class_of_self(call.func.value), call.func.attr
-        if owner is not None:
-            function = semantics.find_method(owner, name)
-            if function is None:
-                return bool(semantics.module.attribute_writes(owner, name)) or semantics.has_unknown_base(owner)
-        else:
-            if name in _switched(semantics) or not semantics.module.is_own_attribute(name):
-                return name in _switched(semantics)
-            kind = semantics.kind(call.func.value)
-            return kind is not None and kind.class_node is not None
-    if function is not None:
-        if function in seen:
-            return False
-        seen.add(function)
-        inner = cast("Iterator[ast.Call]", nodes_within(function, ast.Call))
-        return any(_may_be_forward(one, semantics, seen) for one in inner)
-    return not semantics.names(call.func) and builtin_called(semantics, call) is None
-
-
-def _switched(semantics: Semantics) -> frozenset[str]:
-    """The names of attributes whose ``eval`` or ``train`` the file calls."""
-
-    def compute() -> frozenset[str]:
-        calls = (call for name in ("eval", "train") for call in semantics.module.calls_of(name))
-        receivers = (call.func.value for call in calls if isinstance(call.func, ast.Attribute))
-        return frozenset(receiver.attr for receiver in receivers if isinstance(receiver, ast.Attribute))
-
-    return semantics.module.memo.cached(("switched",), compute, frozenset())
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Forwards:
     """A module that is called in a flow, and its calls in order."""
@@ -307,7 +224,7 @@ def mode_events(training: Training, module: Ref) -> Callable[[Action], tuple[str
 def _mode_event(training: Training, path: str, builds: frozenset[ast.Call], action: Action) -> str:
     receiver = action.receiver
     if action.node in builds and action.verb not in MODULE_RETURNS_SELF:  # ``model = model.eval()`` builds nothing
-        return EVAL if _PRETRAINED in called_name(action) else TRAIN
+        return EVAL if PRETRAINED in called_name(action) else TRAIN
     if receiver is not None and not receiver.path and action.verb in ("eval", "train"):  # ``Net().eval()``
         return _switched_to(training, action) if _is_built_by(training, receiver, builds) else ""
     if receiver is not None and receiver.path and action.verb in ("eval", "train"):

@@ -11,6 +11,7 @@ from torchlint.fixes.editor import Editor
 from torchlint.idioms.surroundings.stated import is_stated
 from torchlint.idioms.training import modes
 from torchlint.idioms.training.construction import constructions
+from torchlint.idioms.training.evaluations import may_evaluate
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.modes import evaluation_loop, is_without_grad, mode_dependent_layer
@@ -129,7 +130,7 @@ class MissingEvalMode(Rule):
             return
         if root.function is not None and root.function.name == "__init__":
             return  # building a thing is no evaluation; a function that is called is judged where it is
-        if not modes.may_evaluate(semantics):
+        if not may_evaluate(semantics):
             return
         found = training_of(semantics, root)
         told: set[ast.AST] = set()

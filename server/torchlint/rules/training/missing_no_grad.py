@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchlint.fixes.editor import Editor, FixImpossible
 from torchlint.idioms.training import modes
 from torchlint.idioms.training.construction import constructions
+from torchlint.idioms.training.evaluations import may_switch_to_evaluation
 from torchlint.idioms.training.frameworks import Duty, owned_duties
 from torchlint.idioms.training.gradient_actions import is_backward
 from torchlint.idioms.training.modes import evaluation_loop, may_be_without_grad
@@ -105,7 +106,7 @@ class MissingNoGrad(Rule):
     @on_flow("eval", "train", outermost=True)
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         semantics = unit.semantics
-        if not modes.may_switch_to_evaluation(semantics):
+        if not may_switch_to_evaluation(semantics):
             return
         if Duty.NO_GRAD in owned_duties(semantics, root.function):
             return
