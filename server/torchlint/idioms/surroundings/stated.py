@@ -19,7 +19,8 @@ def comments_at(node: ast.AST) -> tuple[str, ...]:
     first = node.lineno - 1 - part.lead  # type: ignore[attr-defined]
     last = node.end_lineno - 1 - part.lead  # type: ignore[attr-defined]
     above = first - 1
-    while above in by_row and by_row[above][1]:
+    # A line that is being typed under a comment, and does not parse yet, does not take the comment away.
+    while above in part.broken_rows or (above in by_row and by_row[above][1]):
         above -= 1
     return tuple(by_row[row][0] for row in range(above + 1, last + 1) if row in by_row)
 
