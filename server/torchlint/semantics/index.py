@@ -28,7 +28,6 @@ _LEAVES = frozenset({ast.Name, ast.Constant, ast.alias, ast.Global, ast.Nonlocal
 #: A longer text is no name of an attribute.
 _LONGEST_NAME = 200
 _Record = Callable[[ast.AST], None]
-_CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
 @dataclass(eq=False, slots=True)
@@ -174,7 +173,7 @@ def _is_method(function: FunctionNode, index: PartIndex) -> bool:
 def children_of(node: ast.AST) -> list[ast.AST]:
     """The expressions and statements directly inside a node, in the order of its fields."""
     found: list[ast.AST] = []
-    for name in _child_fields(node.__class__)[::-1]:
+    for name in _PLANS[node.__class__][1][::-1]:
         value = node.__dict__.get(name)
         if value.__class__ is list:
             found += [item for item in value if isinstance(item, ast.AST)]
@@ -192,7 +191,7 @@ def _last_inside(node: ast.AST) -> ast.AST:
 
 def _last_child(node: ast.AST) -> ast.AST | None:
     attributes = node.__dict__
-    for name in _child_fields(node.__class__):
+    for name in _PLANS[node.__class__][1]:
         value = attributes[name]
         if value.__class__ is list:
             for item in reversed(value):
@@ -205,13 +204,9 @@ def _last_child(node: ast.AST) -> ast.AST | None:
 
 def _child_fields(node_type: type[ast.AST]) -> tuple[str, ...]:
     """The fields of a type that hold nodes worth visiting, or lists of them, last first."""
-    fields = _CHILD_FIELDS.get(node_type)
-    if fields is None:
-        held = () if node_type in _LEAVES else node_type._fields
-        named = node_type.__name__ == "TypeAlias"  # of everything else the name is a text
-        fields = tuple(name for name in reversed(held) if name not in _SKIPPED_FIELDS or (named and name == "name"))
-        _CHILD_FIELDS[node_type] = fields
-    return fields
+    held = () if node_type in _LEAVES else node_type._fields
+    named = node_type.__name__ == "TypeAlias"  # of everything else the name is a text
+    return tuple(name for name in reversed(held) if name not in _SKIPPED_FIELDS or (named and name == "name"))
 
 
 class _Plans(dict[type[ast.AST], tuple[Enter | None, tuple[str, ...]]]):

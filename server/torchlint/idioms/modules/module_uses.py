@@ -37,7 +37,7 @@ _TELLING = regex(
 #: What attributes that are sizes are called, of a class that cannot be seen.
 _SIZES = regex(r"(^|_)(shape|size|dims?|length|classes)$|^(in|out|num|n)_(features|channels)$")
 #: Functions that get at attributes by their names.
-_BY_TEXT = ("getattr", "setattr", "attrgetter", "get_submodule", "get_parameter", "rgetattr")
+_BY_TEXT = frozenset(("getattr", "setattr", "attrgetter", "get_submodule", "get_parameter", "rgetattr"))
 #: What is applied to all layers of a module that is new.
 _INITIALISES = regex(r"init|weight|kaiming|xavier|normal|orthogonal", re.IGNORECASE)
 _PLAIN = frozenset((What.NUMBER, What.TEXT, What.DEVICE, What.DTYPE, What.NONE))
@@ -318,7 +318,7 @@ class _Search:
             return False
         if semantics.is_module_class(owner) and not self._trains_itself(owner):
             return False
-        by_text = any(map(module.mentions_call, _BY_TEXT))
+        by_text = module.mentions_any_call(_BY_TEXT)
         if module.reads_attribute(name, of_others=True, by_text=by_text) or module.reads_attribute("__dict__"):
             return False
         if any(call.args and semantics.class_of_self(call.args[0]) is owner for call in module.calls_of("getattr")):

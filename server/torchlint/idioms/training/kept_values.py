@@ -47,19 +47,24 @@ def kept_on_self(semantics: Semantics, function: FunctionNode) -> Iterator[Kept]
     holder = enclosing_class(function)
     if holder is None:
         return
-    for statement in nodes_within(function, ast.AugAssign, ast.Assign, ast.Expr):
+    for kept in _lasting(semantics, function, holder):
+        attribute = last_name(kept.target)
+        writes = semantics.module.attribute_writes(holder, attribute)
+        if not any(
+            enclosing_function(write.statement) is function
+            and not write.augmented
+            and not _adds_to_itself(write.value, attribute)
+            for write in writes
+        ):
+            yield kept
+
+
+def _lasting(semantics: Semantics, method: FunctionNode, owner: ast.ClassDef) -> Iterator[Kept]:
+    """What a method keeps, with its graph, in what lasts as long as the object."""
+    for statement in nodes_within(method, ast.AugAssign, ast.Assign, ast.Expr):
         assert isinstance(statement, ast.stmt)
         for kept in _by_statement(statement):
-            if not _lasts(semantics, kept.target, holder) or _has_no_graph(semantics, kept):
-                continue
-            attribute = last_name(kept.target)
-            writes = semantics.module.attribute_writes(holder, attribute)
-            if not any(
-                enclosing_function(write.statement) is function
-                and not write.augmented
-                and not _adds_to_itself(write.value, attribute)
-                for write in writes
-            ):
+            if _lasts(semantics, kept.target, owner) and not _has_no_graph(semantics, kept):
                 yield kept
 
 
@@ -117,17 +122,13 @@ def _by_method(semantics: Semantics, statement: ast.stmt, loop: ast.AST) -> Iter
     method = semantics.find_method(owner, call.func.attr) if owner is not None else None
     if name is None or owner is None or method is None:
         return
-    for inner in nodes_within(method, ast.AugAssign, ast.Assign, ast.Expr):
-        assert isinstance(inner, ast.stmt)
-        for kept in _by_statement(inner):
-            if not _lasts(semantics, kept.target, owner) or _has_no_graph(semantics, kept):
-                continue
-            if _is_set_anew(semantics, kept.target, (owner, method), name, loop):
-                continue
-            for parameter in _parameters_in(semantics, kept.value, method):
-                given = argument(call, position_of_parameter(parameter, method), parameter.arg)
-                if given is not None:
-                    yield Kept(statement, meter, name, given, kept.stored, inner)
+    for kept in _lasting(semantics, method, owner):
+        if _is_set_anew(semantics, kept.target, (owner, method), name, loop):
+            continue
+        for parameter in _parameters_in(semantics, kept.value, method):
+            given = argument(call, position_of_parameter(parameter, method), parameter.arg)
+            if given is not None:
+                yield Kept(statement, meter, name, given, kept.stored, kept.statement)
 
 
 def _lasts(semantics: Semantics, target: ast.Name | ast.Attribute, owner: ast.ClassDef) -> bool:

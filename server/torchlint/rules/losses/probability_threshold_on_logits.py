@@ -15,6 +15,7 @@ from torchlint.syntax import parent_of
 #: Losses that apply the sigmoid themselves, by the name that is called.
 _FUNCTIONS = ("binary_cross_entropy_with_logits", "multilabel_soft_margin_loss", "sigmoid_focal_loss")
 _CLASSES = ("BCEWithLogitsLoss", "MultiLabelSoftMarginLoss")
+_LOSSES = frozenset((*_FUNCTIONS, *_CLASSES))
 _LINEAR = frozenset(f"torch.nn.{name}" for name in ("Linear", "Bilinear", "Conv1d", "Conv2d", "Conv3d")) | {
     "torch.nn.functional.linear"
 }
@@ -203,7 +204,7 @@ def _only_element(semantics: Semantics, several: ast.expr) -> ast.expr | None:
 
 def _may_have_logits(semantics: Semantics) -> bool:
     module = semantics.module
-    return any(map(module.mentions_call, (*_FUNCTIONS, *_CLASSES)))
+    return module.mentions_any_call(_LOSSES)
 
 
 def _losses(semantics: Semantics) -> Iterator[ast.Call]:
@@ -262,7 +263,7 @@ def _goes_to_another_loss(semantics: Semantics, values: ast.expr, model: ast.AST
     function = enclosing_function(values)
     for call in nodes_within(function, ast.Call) if function is not None else ():
         loss = loss_call(semantics, call) if isinstance(call, ast.Call) else None
-        if loss is None or loss.name.rpartition(".")[2] in (*_FUNCTIONS, *_CLASSES):
+        if loss is None or loss.name.rpartition(".")[2] in _LOSSES:
             continue
         prediction = _base(semantics, loss.prediction)
         if prediction is not None and _model_of(semantics, prediction) is model:

@@ -26,7 +26,7 @@ from torchlint.syntax import part_of
 #: Optimizers whose step does not depend on the scale of the gradients.
 _SCALE_FREE = regex(r"Adam|RMSprop|Adagrad|Adadelta|Rprop|Lion|Muon|Adafactor", re.IGNORECASE)
 #: What makes clearing and stepping conditional by itself.
-_HELPERS = ("accumulate", "no_sync", "prepare")
+_HELPERS = frozenset(("accumulate", "no_sync", "prepare"))
 _SYNCS = "sync_gradients"
 
 
@@ -125,7 +125,7 @@ class BrokenGradientAccumulation(Rule):
     @on_flow("step", "optimizer_step", also=("backward",))
     def check(self, root: Root, unit: Unit) -> Iterator[Diagnosis]:
         module = unit.semantics.module
-        if any(map(module.mentions_call, _HELPERS)) or module.reads_attribute(_SYNCS):
+        if module.mentions_any_call(_HELPERS) or module.reads_attribute(_SYNCS):
             return
         found = training_of(unit.semantics, root)
         if not found.trains or Duty.STEPS in owned_duties(unit.semantics, root.function):
